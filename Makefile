@@ -1,0 +1,63 @@
+# The same words on a desk and in CI: run, test, check, figures, bench.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# Stamps lie inside the environment, so that deleting it forgets what was installed.
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+
+# Where the README's figure gets its rows from.
+SHOWCASE := experiments/default
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check figures bench
+
+help: ## say what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## compare the paper's rankers on built-in data; a table, and figures in results/
+	@$(BIN)/olrank run
+
+test: check ## lint, types, import layers, then every test
+	@$(BIN)/python -m pytest
+
+check: $(INSTALLED_DEV) ## lint, types and import layers only
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+figures: $(INSTALLED) ## redraw every committed figure from its rows
+	@for rows in experiments/*/rows.parquet; do \
+	  if [ -e "$$rows" ]; then $(BIN)/olrank figures "$$(dirname "$$rows")"; fi; \
+	done
+	@if [ -e $(SHOWCASE)/figures/learning.svg ]; then \
+	  mkdir -p docs/figures && cp $(SHOWCASE)/figures/learning.svg docs/figures/learning.svg; \
+	else \
+	  echo "No rows in $(SHOWCASE): run '$(BIN)/olrank run --out $(SHOWCASE)' first."; exit 1; \
+	fi
+
+bench: $(INSTALLED_DEV) ## measure speed; each benchmark prints a ratio against a named baseline
+	@for bench in benchmarks/*.py; do \
+	  if [ -e "$$bench" ]; then $(BIN)/python "$$bench"; else echo "No benchmarks yet."; fi; \
+	done
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "olrank needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
+	  echo "Name a newer one: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing olrank into $(VENV)"
+	@$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing olrank and what its tests need into $(VENV)"
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(INSTALLED)

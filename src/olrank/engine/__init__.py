@@ -1,0 +1,1 @@
+"""Many online simulations in lockstep: arrays in, arrays out."""

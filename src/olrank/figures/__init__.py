@@ -1,0 +1,1 @@
+"""Figures: rows in, SVG out. One file a figure; style.py holds the look, panels.py the grid."""

@@ -1,0 +1,1 @@
+"""Metrics: how good a list is, how good a run was while it learned, and how to compare runs."""

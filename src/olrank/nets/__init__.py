@@ -1,0 +1,1 @@
+"""Scoring functions: their initial weights, scores and tangent features."""

@@ -1,0 +1,146 @@
+"""Fully connected ReLU networks: the paper's, and a plain one with biases.
+
+Paper                                   Here            Where
+f = sqrt(m) W_L phi(... phi(W_1 x))     paper().score   Sec. 3.2
+theta_0, with f(x; theta_0) = 0         paper().init    Alg. 1, line 2
+g(x; theta) / sqrt(m)                   tangents        Sec. 3.2, Lemma 1
+
+Departs from the paper: the first layer is W_1 = (V; V) on x itself instead of a block-diagonal
+matrix on the doubled input [x; x] / sqrt(2). With V's entries from N(0, 2/m) it is the same
+function, kernel and descent with about half of the parameters, p = m d + m at two layers. Only a
+diagonal A_t can tell the two apart. The zero blocks of deeper layers are trained like any weight.
+
+The plain network is that of the released code: biases, the usual uniform init, no sqrt(m), and
+g g^T in A_t without 1/m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+
+from olrank.errors import ConfigError, unknown_name
+from olrank.nets.net import Net
+from olrank.types import Array, Key
+
+Layers = tuple[tuple[Array, ...], ...]
+"""For each layer its weight matrix [out, in] and, in the plain network, its bias [out]."""
+
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid}
+
+
+@cache
+def paper(width: int, depth: int) -> Net:
+    """The network of Section 3.2 with `depth` L >= 2 layers of `width` m, m even."""
+    _check(width, depth)
+    if width % 2:
+        raise ConfigError(
+            f"width: the paper's network needs an even width, not {width}, because its init is two "
+            "mirrored halves. Choose the next even number, or network = 'plain'."
+        )
+
+    def init(key: Key, n_features: int) -> Layers:
+        half = width // 2
+        first, *inner, last = jax.random.split(key, depth)
+        V = _normal(first, (half, n_features), 2.0 / width)
+        layers = [(jnp.concatenate([V, V]),)]
+        for inner_key in inner:
+            W = _normal(inner_key, (half, half), 4.0 / width)
+            zero = jnp.zeros_like(W)
+            layers.append((jnp.block([[W, zero], [zero, W]]),))
+        w = _normal(last, (1, half), 2.0 / width)
+        layers.append((jnp.concatenate([w, -w], axis=1),))
+        return tuple(layers)
+
+    def score(params: Layers, features: Array) -> Array:
+        scores: Array = width**0.5 * _forward(params, features, jax.nn.relu)[1]
+        return scores
+
+    def tangents(params: Layers, features: Array) -> Array:
+        # g = sqrt(m) * gradient of the inner product, and we want g / sqrt(m): the factors cancel.
+        return _gradients(params, features, jax.nn.relu)
+
+    return Net(init, score, tangents, scale=float(width))
+
+
+@cache
+def plain(width: int, depth: int, activation: str = "relu") -> Net:
+    """A plain network with biases, initialised uniformly within 1/sqrt(inputs)."""
+    _check(width, depth)
+    if activation not in _ACTIVATIONS:
+        raise unknown_name("activation", activation, _ACTIVATIONS)
+    phi = _ACTIVATIONS[activation]
+
+    def init(key: Key, n_features: int) -> Layers:
+        sizes = [n_features, *[width] * (depth - 1), 1]
+        keys = jax.random.split(key, depth)
+        return tuple(_uniform_layer(*a) for a in zip(keys, sizes[:-1], sizes[1:], strict=True))
+
+    def score(params: Layers, features: Array) -> Array:
+        return _forward(params, features, phi)[1]
+
+    def tangents(params: Layers, features: Array) -> Array:
+        return _gradients(params, features, phi)
+
+    return Net(init, score, tangents, scale=1.0)
+
+
+def _forward(
+    params: Layers, features: Array, phi: Callable[[Array], Array]
+) -> tuple[list[Array], Array]:
+    """Inputs of each layer [n, in], and the output [n] of the last one."""
+    inputs = [features]
+    for layer in params[:-1]:
+        inputs.append(phi(_affine(layer, inputs[-1])))
+    return inputs, _affine(params[-1], inputs[-1])[:, 0]
+
+
+def _gradients(params: Layers, features: Array, phi: Callable[[Array], Array]) -> Array:
+    """[n, n_params] gradients of the output: layer l's is the outer product delta_l x input_l."""
+    inputs, _ = _forward(params, features, phi)
+    n = features.shape[0]
+    delta = jnp.ones((n, 1), features.dtype)
+    flat: list[Array] = []
+    for level in range(len(params) - 1, -1, -1):
+        outer = (delta[:, :, None] * inputs[level][:, None, :]).reshape(n, -1)
+        flat.append(jnp.concatenate([outer, delta], axis=1) if len(params[level]) == 2 else outer)
+        if level > 0:
+            slope = _slope(inputs[level], phi)
+            delta = (delta @ params[level][0]) * slope
+    return jnp.concatenate(flat[::-1], axis=1)
+
+
+def _slope(activated: Array, phi: Callable[[Array], Array]) -> Array:
+    """The slope of phi, from phi's own value."""
+    if phi is jax.nn.relu:
+        return (activated > 0).astype(activated.dtype)
+    return activated * (1.0 - activated)
+
+
+def _affine(layer: tuple[Array, ...], inputs: Array) -> Array:
+    product: Array = inputs @ layer[0].T
+    if len(layer) == 2:
+        product = product + layer[1]
+    return product
+
+
+def _normal(key: Key, shape: tuple[int, int], variance: float) -> Array:
+    return jax.random.normal(key, shape, jnp.result_type(float)) * variance**0.5
+
+
+def _uniform_layer(key: Key, n_in: int, n_out: int) -> tuple[Array, Array]:
+    weight_key, bias_key = jax.random.split(key)
+    bound = n_in**-0.5
+    dtype = jnp.result_type(float)
+    weights = jax.random.uniform(weight_key, (n_out, n_in), dtype, -bound, bound)
+    return weights, jax.random.uniform(bias_key, (n_out,), dtype, -bound, bound)
+
+
+def _check(width: int, depth: int) -> None:
+    if depth < 2:
+        raise ConfigError(f"depth: a network needs at least 2 layers, not {depth}.")
+    if width < 2:
+        raise ConfigError(f"width: a network needs at least 2 units a layer, not {width}.")

@@ -1,0 +1,255 @@
+"""What the paper's rankers share: explore uncertain pairs, learn from pairs, track confidence.
+
+Paper                              Here                        Where
+construct_certain_rank_order_set   rank                        Alg. 1, line 7
+topological_sort                   rank, explore.order         Alg. 1, line 8
+construct_independent_pairs        observe, feedback.pairs     Alg. 1, line 10
+A_{t+1}                            learn, explore.confidence   Alg. 1, line 12
+
+olRankNet, olLambdaRank and PairRank differ only in the net that scores and in how it is fitted to
+the history; both are handed in. g in A_t and in the widths is taken at the parameters in force when
+the impression is learned from, before the fit: those that served the ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from olrank.errors import ConfigError, unknown_name
+from olrank.explore import confidence as conf
+from olrank.explore import order as orders
+from olrank.feedback import history as ring
+from olrank.feedback import pairs as pairing
+from olrank.nets import linear, mlp
+from olrank.nets.net import Net
+from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
+
+
+class Numbers(NamedTuple):
+    """Numeric settings. The grid of Sec. 5.1: lambda and alpha in 1e-1..1e-4, rate in 1e-1..1e-3.
+
+    Attributes:
+        alpha: width of the confidence bound, constant (Sec. 5); see `alpha_rule`.
+        pull: lambda's first job, the pull to theta_0 in the loss.
+        prior: lambda's second job, A_1 = prior * I.
+        learning_rate: eta, of one gradient step.
+        examination_power: of the position-based examination curve 1 / rank^power.
+        nu: sub-Gaussian constant of the pair noise, for alpha_rule = "lemma": 1/2 for one click.
+        delta: 1 - delta is the lemma's confidence level.
+        norm_bound: S, how far the best network may be from theta_0.
+        alpha_scale: the lemma's first constant.
+        eps_scale: the lemma's third constant; 0 leaves eps(m) out, as with 1 it exceeds 100 and
+            nothing is ever certain.
+        horizon: T in eps(m).
+    """
+
+    alpha: Any = 0.1
+    pull: Any = 0.1
+    prior: Any = 0.1
+    learning_rate: Any = 1e-3
+    examination_power: Any = 1.0
+    nu: Any = 0.5
+    delta: Any = 0.1
+    norm_bound: Any = 1.0
+    alpha_scale: Any = 1.0
+    eps_scale: Any = 0.0
+    horizon: Any = 5000.0
+
+
+class Design(NamedTuple):
+    """Settings that change shapes or code.
+
+    Attributes:
+        k: slots shown.
+        history: impressions remembered; older ones are forgotten.
+        network: "paper", or "plain" (biases, no sqrt(m); the released code).
+        width: m.
+        depth: L.
+        confidence: "diagonal" (the paper's experiments) or "full".
+        order: "topological", or "blocks" (the released code).
+        pairs: "independent" (the paper), "matched" (the released code) or "all".
+        only_uncertain: learn only from pairs whose order was uncertain when shown.
+        pair_weights: "none", or "swap" for rho of explore.order in the loss and in A.
+        examination: "last-click-plus-one" or "position-based".
+        alpha_rule: "constant", or "lemma" for alpha_t.
+        update: descent starts each round at "continue" (the current theta), "theta0" (the proof) or
+            "restart" (a new network; the released code).
+        anchor: the pull is to "theta0" or to "zero" (the released code).
+        optimiser: "sgd" or "adam".
+        steps: J; the paper does not give it. Five steps of 256 pairs are enough to follow the
+            history (each pair of 5,000 rounds is used hundreds of times) and keep a round cheap.
+        history_batch: items a step, or None for all of the history.
+        epochs: when given, the steps are this many passes over the history.
+    """
+
+    k: int = 10
+    history: int = 10_000
+    network: str = "paper"
+    width: int = 100
+    depth: int = 2
+    confidence: str = "diagonal"
+    order: str = "topological"
+    pairs: str = "independent"
+    only_uncertain: bool = False
+    pair_weights: str = "none"
+    examination: str = "last-click-plus-one"
+    alpha_rule: str = "constant"
+    update: str = "continue"
+    anchor: str = "theta0"
+    optimiser: str = "sgd"
+    steps: int = 5
+    history_batch: int | None = 256
+    epochs: int | None = None
+
+
+RELEASED: dict[str, Any] = {
+    "network": "plain",
+    "order": "blocks",
+    "pairs": "matched",
+    "update": "restart",
+    "anchor": "zero",
+    "optimiser": "adam",
+    "epochs": 20,
+    "history_batch": 1024,
+    "learning_rate": 0.1,
+    "alpha": 0.1,
+}
+"""What the released code does where it differs from the paper."""
+
+
+class State(NamedTuple):
+    """Everything a ranker of this family knows.
+
+    Attributes:
+        theta: parameters that serve.
+        theta_0: parameters that it is pulled to.
+        confidence: A_t; () for a relative that keeps none.
+        history: impressions and pairs learned from.
+        numbers: numeric settings, as arrays.
+    """
+
+    theta: PyTree
+    theta_0: PyTree
+    confidence: PyTree
+    history: Any
+    numbers: Any
+
+
+Fit = Callable[[Key, Any, Rows], tuple[PyTree, PyTree]]
+"""(key, state with the newest pairs in its history, rows) -> (theta, theta_0)."""
+
+
+def choose_net(design: Any) -> Net:
+    """The net that a design names."""
+    if design.network == "linear":
+        return linear.linear()
+    if design.network == "paper":
+        return mlp.paper(design.width, design.depth)
+    if design.network == "plain":
+        return mlp.plain(design.width, design.depth, getattr(design, "activation", "relu"))
+    raise unknown_name("network", design.network, ("paper", "plain", "linear"))
+
+
+def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
+    """A ranker that keeps certain orders, leaves the rest to chance, and fits by `fit`."""
+    _check(design)
+    way = conf.kind(design.confidence)
+    draw = orders.draw_topological if design.order == "topological" else orders.draw_blocks
+    swaps = design.pair_weights == "swap"
+
+    def init(key: Key, n_features: int, numbers: Numbers) -> State:
+        return initial_state(key, n_features, numbers, design, net, way)
+
+    def score(state: State, features: Array) -> Array:
+        return net.score(state.theta, features)
+
+    def rank(state: State, key: Key, features: Array, mask: Array, k: int) -> Ranking:
+        scores = net.score(state.theta, features)
+        norms = conf.pair_norms(way, state.confidence, net.tangents(state.theta, features), mask)
+        widths = conf.widths(norms, *_alpha_eps(state, design))
+        return draw(key, orders.certain(scores, widths), scores, mask, k, swaps=swaps)
+
+    def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
+        pair_key, fit_key = jax.random.split(key)
+        pairs, history = observe(state, pair_key, impression, design)
+        g = net.tangents(state.theta, rows.features[impression.rows])
+        g_pairs = g[pairs.winners] - g[pairs.losers]
+        confidence = way.update(state.confidence, g_pairs, pairs.weights)
+        state = state._replace(confidence=confidence, history=history)
+        theta, theta_0 = fit(fit_key, state, rows)
+        return state._replace(theta=theta, theta_0=theta_0)
+
+    return Ranker(init, score, rank, learn)
+
+
+def initial_state(
+    key: Key, n_features: int, numbers: Any, design: Any, net: Net, way: conf.ConfidenceKind
+) -> State:
+    """Nothing learned yet: theta = theta_0, A = prior * I, an empty history."""
+    dtype = jnp.result_type(float)
+    numbers = jax.tree.map(lambda value: jnp.asarray(value, dtype), numbers)
+    theta = net.init(key, n_features)
+    n_params = sum(leaf.size for leaf in jax.tree.leaves(theta))
+    return State(
+        theta=theta,
+        theta_0=jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), theta),
+        confidence=way.init(n_params, numbers.prior),
+        history=ring.empty(design.history, design.k, pairing.n_max(design.pairs, design.k)),
+        numbers=numbers,
+    )
+
+
+def observe(
+    state: State, key: Key, impression: Impression, design: Any
+) -> tuple[pairing.Pairs, ring.History]:
+    """The pairs that an impression teaches, and the history with it."""
+    weighted = getattr(design, "pair_weights", "none") == "swap"
+    if weighted and isinstance(impression.ranking.memo, tuple):
+        raise ConfigError(
+            'pair_weights: "swap" needs the swap weights of the draw, and this list was drawn by '
+            'another ranker. Use pair_weights = "none" to learn from lists of others.'
+        )
+    examined = pairing.p_examined(
+        impression.clicks,
+        impression.ranking.shown,
+        design.examination,
+        state.numbers.examination_power,
+    )
+    pairs = pairing.select(
+        key,
+        impression,
+        examined,
+        design.pairs,
+        only_uncertain=getattr(design, "only_uncertain", False),
+        swap_weights=impression.ranking.memo if weighted else None,
+    )
+    return pairs, ring.append(state.history, impression.rows, impression.clicks, examined, pairs)
+
+
+def _alpha_eps(state: State, design: Any) -> tuple[Array, Array]:
+    n = state.numbers
+    alpha = n.alpha
+    if design.alpha_rule == "lemma":
+        alpha = conf.alpha_of_lemma(
+            state.confidence.log_det_ratio, n.prior, n.nu, n.delta, n.norm_bound, n.alpha_scale
+        )
+    width, depth, steps = getattr(design, "width", 2), getattr(design, "depth", 2), design.steps
+    eps = conf.eps_of_lemma(n.horizon, width, depth, n.prior, n.learning_rate, steps, n.eps_scale)
+    return alpha, eps
+
+
+def _check(design: Any) -> None:
+    pairing.check_rules(design.pairs, design.examination)
+    for name, known in (
+        ("order", ("topological", "blocks")),
+        ("pair_weights", ("none", "swap")),
+        ("alpha_rule", ("constant", "lemma")),
+    ):
+        if getattr(design, name) not in known:
+            raise unknown_name(name.replace("_", " "), getattr(design, name), known)
+    if design.k < 2:
+        raise ConfigError(f"k: pairs need at least 2 slots, not {design.k}.")

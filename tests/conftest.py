@@ -1,0 +1,27 @@
+"""What tests of all rooms share."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import pytest
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """JAX computes in 64 bits for the length of one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data that OLRANK_DATA names; the test is skipped where there is none."""
+    named = os.environ.get("OLRANK_DATA")
+    if not named:
+        pytest.skip("needs real data: set OLRANK_DATA to the folder that holds MQ2008 and others")
+    folder = Path(named)
+    if not folder.is_dir():
+        pytest.skip(f"needs real data: OLRANK_DATA names {folder}, which is not a folder")
+    return folder

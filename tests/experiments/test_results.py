@@ -1,0 +1,120 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from experiments.made_rows import made_rows, made_value
+from rich.console import Console
+
+from olrank.errors import DataError
+from olrank.experiments import results
+
+
+def printed(summary: pl.DataFrame) -> str:
+    console = Console(width=100, color_system=None)
+    with console.capture() as captured:
+        console.print(results.table(summary))
+    return captured.get()
+
+
+def test_a_summary_is_the_mean_over_folds_and_seeds_at_the_last_round():
+    summary = results.summarise(made_rows(folds=("1", "2"), seeds=(0, 1, 2)))
+    line = summary.row(
+        by_predicate=(pl.col("ranker") == "pdgd-linear") & (pl.col("metric") == "regret"),
+        named=True,
+    )
+    last = [made_value("regret", "pdgd-linear", seed, 100) for seed in (0, 1, 2)]
+    assert line["mean"] == pytest.approx(sum(last) / 3)
+    assert min(last) <= line["low"] < line["mean"] < line["high"] <= max(last)
+    assert (line["n"], line["round"]) == (2 * 3, 100)
+
+
+def test_a_ranker_without_certain_ratio_has_no_line_for_it():
+    missing = pl.when(pl.col("ranker") == "olranknet").then(float("nan")).otherwise(pl.col("value"))
+    summary = results.summarise(made_rows().with_columns(value=missing))
+    assert "olranknet" not in summary["ranker"]
+    assert "certain_ratio" not in summary["metric"]
+
+
+def test_the_table_has_a_block_a_user_and_a_line_a_ranker():
+    text = printed(results.summarise(made_rows(users=("perfect", "random"))))
+    assert text.count("perfect user, stop rule clicked, made") == 1
+    assert text.count("random user, stop rule clicked, made") == 1
+    assert text.count("pdgd-linear") == 2
+    assert "Mean and 95% bootstrap interval over 2 runs" in text
+
+
+def test_the_table_prints_mean_and_interval_without_leading_zero():
+    line = results.summarise(made_rows()).row(
+        by_predicate=(pl.col("ranker") == "olranknet") & (pl.col("metric") == "ndcg@10"), named=True
+    )
+    # Seeds 0 and 1 at round 100: 0.01 * (9 + 2) + 0.01 * seed.
+    assert line["mean"] == pytest.approx((0.11 + 0.12) / 2)
+    assert ".115 .110–.120" in printed(results.summarise(made_rows()))
+
+
+def test_a_single_run_is_printed_without_an_interval():
+    text = printed(results.summarise(made_rows(seeds=(0,))))
+    assert "–" not in text
+    assert "nan" not in text
+    assert "One run, after 100 rounds." in text
+
+
+def test_another_cut_off_heads_its_column():
+    rows = made_rows().with_columns(pl.col("metric").str.replace("ndcg@10", "ndcg@5", literal=True))
+    assert "offline NDCG@5" in printed(results.summarise(rows))
+
+
+def test_settled_rows_keep_names_as_met_and_sort_numbers():
+    rows = made_rows(rankers=("skyline", "olranknet"), users=("perfect", "informational"))
+    settled = results.settle(rows.sort("seed", descending=True, maintain_order=True))
+    assert settled["ranker"].unique(maintain_order=True).to_list() == ["skyline", "olranknet"]
+    assert settled["user"].unique(maintain_order=True).to_list() == ["perfect", "informational"]
+    assert settled["seed"][0] == 0
+    assert settled.columns == [*results.KEYS, "conventions", "value"]
+
+
+def test_equal_rows_are_written_as_equal_bytes(tmp_path: Path):
+    results.write_rows(made_rows(), tmp_path / "a.parquet")
+    results.write_rows(made_rows().sort("round", maintain_order=True), tmp_path / "b.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_rows_come_back_as_they_were_written(tmp_path: Path):
+    results.write_rows(made_rows(), tmp_path / "rows.parquet")
+    assert results.read_rows(tmp_path).equals(results.settle(made_rows()))
+
+
+def test_a_folder_without_rows_is_told(tmp_path: Path):
+    with pytest.raises(DataError, match="rows.parquet: not there"):
+        results.read_rows(tmp_path)
+
+
+def test_a_file_that_is_not_parquet_is_told(tmp_path: Path):
+    (tmp_path / "rows.parquet").write_text("hello")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        results.read_rows(tmp_path)
+
+
+def test_rows_without_a_column_are_told(tmp_path: Path):
+    made_rows().drop("stop").write_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match="has no column stop"):
+        results.read_rows(tmp_path)
+
+
+def test_what_json_cannot_say_is_null(tmp_path: Path):
+    results.write_json({"a": [float("nan"), 1.5], "b": float("inf")}, tmp_path / "a.json")
+    assert json.loads((tmp_path / "a.json").read_text()) == {"a": [None, 1.5], "b": None}
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail(partial: Path) -> None:
+        partial.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        results.atomically(path, fail)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]

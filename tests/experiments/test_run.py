@@ -1,0 +1,162 @@
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from experiments.made_rows import FakeSimulate, tiny_fold
+
+import olrank
+from olrank.experiments import run as running
+from olrank.experiments.config import Config, parse_config
+from olrank.experiments.progress import Silent
+
+CONFIG = """
+name = "trial"
+[data]
+synthetic = "small"
+[run]
+users = ["perfect", "informational"]
+rounds = 100
+seeds = 2
+[[ranker]]
+name = "olranknet"
+preset = "paper"
+settings = { alpha = 0.5 }
+[[ranker]]
+name = "pdgd-linear"
+label = "pdgd"
+"""
+
+
+class Told(Silent):
+    def __init__(self) -> None:
+        self.n_parts = 0
+        self.shares: list[float] = []
+        self.finished: list[tuple[str, bool]] = []
+
+    def begin(self, n_parts: int) -> None:
+        self.n_parts = n_parts
+
+    def advance(self, part: str, done: int, total: int) -> None:
+        self.shares.append(done / total)
+
+    def finish(self, part: str, seconds: float, resumed: bool) -> None:
+        self.finished.append((part, resumed))
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> Config:
+    monkeypatch.setattr(running, "load_folds", lambda data: [tiny_fold("1"), tiny_fold("2")])
+    return parse_config(CONFIG)
+
+
+@pytest.fixture
+def simulate(monkeypatch: pytest.MonkeyPatch) -> FakeSimulate:
+    fake = FakeSimulate()
+    monkeypatch.setattr(running, "simulate", fake)
+    return fake
+
+
+def test_every_ranker_meets_every_fold_and_user(
+    config: Config, simulate: FakeSimulate, tmp_path: Path
+):
+    running.run(config, tmp_path)
+    met = [(call["label"], call["fold"], call["user"], call["stop"]) for call in simulate.calls]
+    assert len(met) == len(set(met)) == 2 * 2 * 2
+    assert ("pdgd", "2", "informational", "clicked") in met
+
+
+def test_a_ranker_gets_its_settings_and_the_run_s_conventions(
+    config: Config, simulate: FakeSimulate, tmp_path: Path
+):
+    running.run(config, tmp_path)
+    first = simulate.calls[0]
+    assert first["ranker"] == "olranknet"
+    assert first["settings"] == {"preset": "paper", "alpha": 0.5}
+    assert first["seeds"] == [0, 1]
+    conventions = {name: first[name] for name in ("rounds", "k", "gamma", "empty")}
+    assert conventions == {"rounds": 100, "k": 10, "gamma": 0.9995, "empty": "skip"}
+
+
+def test_a_run_leaves_rows_summary_record_and_figures_and_no_parts(
+    config: Config, simulate: FakeSimulate, tmp_path: Path
+):
+    outcome = running.run(config, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "figures",
+        "rows.parquet",
+        "run.json",
+        "summary.json",
+    ]
+    assert pl.read_parquet(outcome.out / "rows.parquet").equals(outcome.rows)
+    assert json.loads((outcome.out / "summary.json").read_text()) == outcome.summary.to_dicts()
+    assert all(path.is_file() for path in outcome.figures)
+
+
+def test_the_record_says_what_the_run_was_made_of(
+    config: Config, simulate: FakeSimulate, tmp_path: Path
+):
+    running.run(config, tmp_path)
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert parse_config(CONFIG) == Config.model_validate(record["config"])
+    assert record["versions"]["olrank"] == olrank.__version__
+    assert record["data"]["1"] == {"train": "abc", "validation": "abc", "test": "abc"}
+    assert record["machine"]["cores"] >= 1
+    assert record["started"] <= record["ended"]
+    assert record["seconds"] >= 0
+
+
+def test_the_same_config_gives_the_same_rows_file(
+    config: Config, simulate: FakeSimulate, tmp_path: Path
+):
+    running.run(config, tmp_path / "a")
+    running.run(config, tmp_path / "b")
+    written = [(tmp_path / name / "rows.parquet").read_bytes() for name in ("a", "b")]
+    assert written[0] == written[1]
+
+
+def test_a_killed_run_goes_on_and_ends_as_if_it_had_never_stopped(
+    config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    unbroken, killed, again = FakeSimulate(), FakeSimulate(fails_at=3), FakeSimulate()
+    monkeypatch.setattr(running, "simulate", unbroken)
+    running.run(config, tmp_path / "unbroken")
+    monkeypatch.setattr(running, "simulate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        running.run(config, tmp_path / "killed")
+    assert not (tmp_path / "killed" / "rows.parquet").exists()
+    monkeypatch.setattr(running, "simulate", again)
+    told = Told()
+    running.run(config, tmp_path / "killed", told)
+    assert len(again.calls) == 8 - 3
+    assert [resumed for _, resumed in told.finished] == [True] * 3 + [False] * 5
+    written = [(tmp_path / name / "rows.parquet").read_bytes() for name in ("unbroken", "killed")]
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("change", ["config", "data"])
+def test_parts_of_another_config_or_other_data_are_not_taken_over(
+    change: str, config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(running, "simulate", FakeSimulate(fails_at=3))
+    with pytest.raises(KeyboardInterrupt):
+        running.run(config, tmp_path)
+    again = FakeSimulate()
+    monkeypatch.setattr(running, "simulate", again)
+    if change == "data":
+        changed = [tiny_fold("1", "other"), tiny_fold("2", "other")]
+        monkeypatch.setattr(running, "load_folds", lambda data: changed)
+    else:
+        config = parse_config(CONFIG.replace("rounds = 100", "rounds = 99"))
+    running.run(config, tmp_path)
+    assert len(again.calls) == 8
+
+
+def test_progress_hears_of_every_part_and_of_rounds_inside_them(
+    config: Config, simulate: FakeSimulate, tmp_path: Path
+):
+    told = Told()
+    running.run(config, tmp_path, told)
+    assert told.n_parts == len(told.finished) == 8
+    assert told.shares == [0.0, 50 / 100] * 8
+    assert told.finished[0] == ("olranknet, fold 1, perfect user, stop rule clicked", False)

@@ -1,0 +1,141 @@
+import sys
+from pathlib import Path
+
+import pytest
+from experiments.made_rows import FakeSimulate, made_rows, tiny_fold
+
+import olrank
+from olrank import cli
+from olrank.experiments import results
+from olrank.experiments import run as running
+from olrank.rankers import table
+
+CONFIG = """
+name = "trial"
+data.synthetic = "small"
+run = { rounds = 100, seeds = 2 }
+ranker.name = "olranknet"
+"""
+
+LETOR = "2 qid:1 1:0.5 2:1\n0 qid:1 1:0.25\n1 qid:2 2:0.75\n"
+
+
+class Answer:
+    """What a command printed, and its exit code."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def olrank_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def call(*words: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["olrank", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        said = capsys.readouterr()
+        return Answer(int(left.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def simulate(monkeypatch: pytest.MonkeyPatch) -> FakeSimulate:
+    fake = FakeSimulate()
+    monkeypatch.setattr(running, "simulate", fake)
+    monkeypatch.setattr(running, "load_folds", lambda data: [tiny_fold()])
+    return fake
+
+
+def test_version_is_the_package_s(olrank_says):
+    assert olrank_says("--version").out == f"olrank {olrank.__version__}\n"
+
+
+def test_list_names_every_ranker_with_its_summary(olrank_says):
+    said = olrank_says("list")
+    assert said.code == 0
+    lines = said.out.splitlines()
+    for name in table.names():
+        (line,) = [line for line in lines if line.split()[:1] == [name]]
+        assert table.entry(name).summary.split()[0] in line
+    assert "navigational" in said.out
+    assert "web10k" in said.out
+
+
+def test_run_writes_results_and_says_where(olrank_says, simulate, tmp_path: Path):
+    (tmp_path / "trial.toml").write_text(CONFIG)
+    said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out")
+    assert said.code == 0
+    assert (tmp_path / "out" / "rows.parquet").is_file()
+    assert "offline NDCG@10" in said.out
+    assert str(tmp_path / "out" / "figures") in said.out
+    assert "[1/1] olranknet, fold 1, perfect user" in said.err
+
+
+def test_run_without_a_config_runs_the_embedded_one_into_results(
+    olrank_says, simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert olrank_says("run").code == 0
+    assert (tmp_path / "results" / "default" / "summary.json").is_file()
+    assert {call["ranker"] for call in simulate.calls} == set(table.names())
+
+
+def test_a_mistake_in_a_config_is_told_without_a_traceback(olrank_says, tmp_path: Path):
+    (tmp_path / "config.toml").write_text(CONFIG.replace("olranknet", "olranknett"))
+    said = olrank_says("run", tmp_path / "config.toml")
+    assert said.code == 2
+    assert said.err.startswith(
+        'olrank: config.toml, [ranker] name: no ranker is called "olranknett"'
+    )
+    assert "Traceback" not in said.err
+
+
+def test_a_stopped_run_says_that_it_can_go_on(olrank_says, monkeypatch, simulate, tmp_path: Path):
+    monkeypatch.setattr(running, "simulate", FakeSimulate(fails_at=0))
+    (tmp_path / "trial.toml").write_text(CONFIG)
+    said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out")
+    assert said.code == 130
+    assert "goes on" in said.err
+
+
+def test_figures_are_redrawn_from_rows(olrank_says, tmp_path: Path):
+    results.write_rows(made_rows(), tmp_path / "rows.parquet")
+    said = olrank_says("figures", tmp_path)
+    assert said.code == 0
+    assert str(tmp_path / "figures" / "learning.svg") in said.out
+    assert (tmp_path / "figures" / "learning.svg").is_file()
+
+
+def test_figures_of_a_folder_without_rows_are_refused(olrank_says, tmp_path: Path):
+    said = olrank_says("figures", tmp_path)
+    assert said.code == 2
+    assert "rows.parquet: not there" in said.err
+
+
+def test_data_info_counts_queries_documents_and_features(olrank_says, tmp_path: Path):
+    (tmp_path / "a.txt").write_text(LETOR)
+    said = olrank_says("data", "info", tmp_path / "a.txt")
+    assert said.code == 0
+    assert "queries" in said.out
+    assert "2" in said.out
+
+
+def test_data_info_stops_at_a_bad_line_unless_told_to_skip_it(olrank_says, tmp_path: Path):
+    (tmp_path / "a.txt").write_text(LETOR + "1 qid 3 1:0.5\n")
+    refused = olrank_says("data", "info", tmp_path / "a.txt")
+    assert refused.code == 2
+    assert "a.txt, line 4" in refused.err
+    assert olrank_says("data", "info", "--bad-lines", "skip", tmp_path / "a.txt").code == 0
+
+
+def test_data_check_of_an_empty_folder_fails_with_a_reason(olrank_says, tmp_path: Path):
+    said = olrank_says("data", "check", tmp_path)
+    assert said.code != 0
+    assert said.out + said.err
+
+
+def test_data_check_recognises_a_public_set(olrank_says, data_dir: Path):
+    said = olrank_says("data", "check", data_dir / "MQ2008")
+    assert said.code == 0
+    assert "MQ2008" in said.out
