@@ -42,7 +42,7 @@ def olrank_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def simulate(monkeypatch: pytest.MonkeyPatch) -> FakeSimulate:
     fake = FakeSimulate()
-    monkeypatch.setattr(running, "simulate", fake)
+    monkeypatch.setattr(running, "simulate_lines", fake)
     monkeypatch.setattr(running, "load_folds", lambda data: [tiny_fold()])
     return fake
 
@@ -69,7 +69,7 @@ def test_run_writes_results_and_says_where(olrank_says, simulate, tmp_path: Path
     assert (tmp_path / "out" / "rows.parquet").is_file()
     assert "offline NDCG@10" in said.out
     assert str(tmp_path / "out" / "figures") in said.out
-    assert "[1/1] olranknet, fold 1, perfect user" in said.err
+    assert "[1/1] olranknet, fold 1, seeds 0 to 1" in said.err
 
 
 def test_run_without_a_config_runs_the_embedded_one_into_results(
@@ -92,7 +92,7 @@ def test_a_mistake_in_a_config_is_told_without_a_traceback(olrank_says, tmp_path
 
 
 def test_a_stopped_run_says_that_it_can_go_on(olrank_says, monkeypatch, simulate, tmp_path: Path):
-    monkeypatch.setattr(running, "simulate", FakeSimulate(fails_at=0))
+    monkeypatch.setattr(running, "simulate_lines", FakeSimulate(fails_at=0))
     (tmp_path / "trial.toml").write_text(CONFIG)
     said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out")
     assert said.code == 130

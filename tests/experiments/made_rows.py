@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from olrank.experiments.simulate import Line
 from olrank.types import Dataset, Fold
 
 ROUNDS = (1, 10, 100)
@@ -29,6 +30,7 @@ def made_rows(
     lines = [
         {
             "ranker": ranker,
+            "settings": "",
             "dataset": "made",
             "fold": fold,
             "user": user,
@@ -52,23 +54,30 @@ def made_rows(
 
 
 class FakeSimulate:
-    """Stands in for `simulate`: remembers its calls, and may fail at one of them."""
+    """Stands in for `simulate_lines`: remembers its calls, and may fail at one of them."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.calls: list[dict[str, Any]] = []
         self.fails_at = fails_at
 
     def __call__(
-        self, ranker: str, *, progress: Callable[[int, int], None], **given: Any
+        self,
+        ranker: str,
+        data: Dataset,
+        held_out: dict[str, Dataset],
+        lines: list[Line],
+        *,
+        progress: Callable[[int, int], None],
+        **given: Any,
     ) -> pl.DataFrame:
         if len(self.calls) == self.fails_at:
             raise KeyboardInterrupt
-        self.calls.append({"ranker": ranker, **given})
+        self.calls.append({"ranker": ranker, "lines": lines, "held_out": held_out, **given})
         progress(given["rounds"] // 2, given["rounds"])
         return made_rows(
             rankers=[given["label"]],
-            users=[given["user"]],
-            stops=[given["stop"]],
+            users=list(dict.fromkeys(line.user for line in lines)),
+            stops=list(dict.fromkeys(line.stop for line in lines)),
             folds=[given["fold"]],
             seeds=given["seeds"],
         )

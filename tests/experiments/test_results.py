@@ -118,3 +118,29 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path):
     with pytest.raises(OSError, match="disk full"):
         results.atomically(path, fail)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
+
+
+def test_the_settings_that_do_best_on_validation_data_are_chosen_for_each_user():
+    """Point b is best for "perfect" on validation data though worse on test data."""
+    values = {  # (user, settings): (validation, test)
+        ("perfect", "a"): (0.5, 0.9),
+        ("perfect", "b"): (0.6, 0.1),
+        ("random", "a"): (0.4, 0.2),
+        ("random", "b"): (0.3, 0.8),
+    }
+    lines = [
+        {
+            "ranker": "olranknet", "settings": point, "dataset": "made", "fold": "1",
+            "user": user, "stop": "clicked", "seed": seed, "round": at, "metric": metric,
+            "value": pair[metric == "ndcg@10"] if at == 10 else 1.0 - pair[0],
+        }
+        for (user, point), pair in values.items()
+        for seed in (0, 1)
+        for at in (1, 10)
+        for metric in ("ndcg@10", "validation_ndcg@10")
+    ]  # fmt: skip
+    alone = made_rows(rankers=("pdgd-linear",)).with_columns(settings=pl.lit(""))
+    chosen = results.select(pl.concat([pl.DataFrame(lines), alone], how="diagonal"))
+    kept = chosen.filter(ranker="olranknet").select("user", "settings").unique().sort("user")
+    assert kept.rows() == [("perfect", "b"), ("random", "a")]
+    assert chosen.filter(ranker="pdgd-linear").height == alone.height

@@ -53,7 +53,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
 @pytest.fixture
 def simulate(monkeypatch: pytest.MonkeyPatch) -> FakeSimulate:
     fake = FakeSimulate()
-    monkeypatch.setattr(running, "simulate", fake)
+    monkeypatch.setattr(running, "simulate_lines", fake)
     return fake
 
 
@@ -61,7 +61,11 @@ def test_every_ranker_meets_every_fold_and_user(
     config: Config, simulate: FakeSimulate, tmp_path: Path
 ):
     running.run(config, tmp_path)
-    met = [(call["label"], call["fold"], call["user"], call["stop"]) for call in simulate.calls]
+    met = [
+        (call["label"], call["fold"], line.user, line.stop)
+        for call in simulate.calls
+        for line in call["lines"]
+    ]
     assert len(met) == len(set(met)) == 2 * 2 * 2
     assert ("pdgd", "2", "informational", "clicked") in met
 
@@ -72,8 +76,9 @@ def test_a_ranker_gets_its_settings_and_the_run_s_conventions(
     running.run(config, tmp_path)
     first = simulate.calls[0]
     assert first["ranker"] == "olranknet"
-    assert first["settings"] == {"preset": "paper", "alpha": 0.5}
-    assert first["seeds"] == [0, 1]
+    assert first["lines"][0].settings == {"preset": "paper", "alpha": 0.5}
+    assert first["seeds"] == (0, 1)
+    assert list(first["held_out"]) == ["ndcg@10"]
     conventions = {name: first[name] for name in ("rounds", "k", "gamma", "empty")}
     assert conventions == {"rounds": 100, "k": 10, "gamma": 0.9995, "empty": "skip"}
 
@@ -118,18 +123,18 @@ def test_the_same_config_gives_the_same_rows_file(
 def test_a_killed_run_goes_on_and_ends_as_if_it_had_never_stopped(
     config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    unbroken, killed, again = FakeSimulate(), FakeSimulate(fails_at=3), FakeSimulate()
-    monkeypatch.setattr(running, "simulate", unbroken)
+    unbroken, killed, again = FakeSimulate(), FakeSimulate(fails_at=1), FakeSimulate()
+    monkeypatch.setattr(running, "simulate_lines", unbroken)
     running.run(config, tmp_path / "unbroken")
-    monkeypatch.setattr(running, "simulate", killed)
+    monkeypatch.setattr(running, "simulate_lines", killed)
     with pytest.raises(KeyboardInterrupt):
         running.run(config, tmp_path / "killed")
     assert not (tmp_path / "killed" / "rows.parquet").exists()
-    monkeypatch.setattr(running, "simulate", again)
+    monkeypatch.setattr(running, "simulate_lines", again)
     told = Told()
     running.run(config, tmp_path / "killed", told)
-    assert len(again.calls) == 8 - 3
-    assert [resumed for _, resumed in told.finished] == [True] * 3 + [False] * 5
+    assert len(again.calls) == 4 - 1
+    assert [resumed for _, resumed in told.finished] == [True] * 1 + [False] * 3
     written = [(tmp_path / name / "rows.parquet").read_bytes() for name in ("unbroken", "killed")]
     assert written[0] == written[1]
 
@@ -138,18 +143,18 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_never_stopped(
 def test_parts_of_another_config_or_other_data_are_not_taken_over(
     change: str, config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr(running, "simulate", FakeSimulate(fails_at=3))
+    monkeypatch.setattr(running, "simulate_lines", FakeSimulate(fails_at=1))
     with pytest.raises(KeyboardInterrupt):
         running.run(config, tmp_path)
     again = FakeSimulate()
-    monkeypatch.setattr(running, "simulate", again)
+    monkeypatch.setattr(running, "simulate_lines", again)
     if change == "data":
         changed = [tiny_fold("1", "other"), tiny_fold("2", "other")]
         monkeypatch.setattr(running, "load_folds", lambda data: changed)
     else:
         config = parse_config(CONFIG.replace("rounds = 100", "rounds = 99"))
     running.run(config, tmp_path)
-    assert len(again.calls) == 8
+    assert len(again.calls) == 4
 
 
 def test_progress_hears_of_every_part_and_of_rounds_inside_them(
@@ -157,6 +162,26 @@ def test_progress_hears_of_every_part_and_of_rounds_inside_them(
 ):
     told = Told()
     running.run(config, tmp_path, told)
-    assert told.n_parts == len(told.finished) == 8
-    assert told.shares == [0.0, 50 / 100] * 8
-    assert told.finished[0] == ("olranknet, fold 1, perfect user, stop rule clicked", False)
+    assert told.n_parts == len(told.finished) == 4
+    assert told.shares == [0.0, 50 / 100] * 4
+    assert told.finished[0] == ("olranknet, fold 1, seeds 0 to 1", False)
+
+
+def test_seeds_can_be_run_a_few_at_a_time(config: Config, simulate: FakeSimulate, tmp_path: Path):
+    few = parse_config(CONFIG.replace("seeds = 2", "seeds = 3\nseeds_at_once = 2"))
+    running.run(few, tmp_path)
+    assert [call["seeds"] for call in simulate.calls[:2]] == [(0, 1), (2,)]
+
+
+def test_lists_of_settings_are_run_in_every_combination_and_judged_on_validation_data(
+    config: Config, simulate: FakeSimulate, tmp_path: Path
+):
+    many = CONFIG.replace("alpha = 0.5", "alpha = [0.5, 0.1], lambda = [1, 2, 3], width = 4")
+    running.run(parse_config(many), tmp_path)
+    first = simulate.calls[0]
+    assert len(first["lines"]) == 2 * 3 * 2  # and two users
+    assert first["lines"][2].label == "alpha=0.5 lambda=2"
+    assert first["lines"][2].settings == {
+        "preset": "paper", "alpha": 0.5, "lambda": 2, "width": 4,
+    }  # fmt: skip
+    assert list(first["held_out"]) == ["ndcg@10", "validation_ndcg@10"]

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from oracle import confidence as oracle_confidence
+from oracle import network
 from oracle import order as oracle
 from oracle.cases import FIGURE_1, certain_graph
 
@@ -81,7 +82,10 @@ def test_certain_orders_are_the_oracles(f, CB):
     CB = np.abs(CB) / 30
     with jax.enable_x64(True):
         found = np.asarray(certain(f, CB))
-    np.testing.assert_array_equal(found, oracle_confidence.certain(f, CB))
+    margin = network.sigmoid(f[:, None] - f[None, :]) - CB - 0.5
+    clear = np.abs(margin) > 1e-12  # nearer to 1/2 than that, rounding decides
+    np.testing.assert_array_equal(found[clear], oracle_confidence.certain(f, CB)[clear])
+    assert not np.diag(found).any()
 
 
 @quick(max_examples=150)

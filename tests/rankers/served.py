@@ -47,7 +47,8 @@ def history_of(pairs: Any, weights: Any = None, capacity: int | None = None) -> 
         return _filled(np.asarray(pairs, np.int32), np.asarray(weights, float))
     history = ring.empty(capacity, 2, 1)
     for pair, weight in zip(pairs, weights, strict=True):
-        slot_pair = Pairs(jnp.array([0]), jnp.array([1]), jnp.array([float(weight)]))
+        slots = jnp.array([[0], [1]], jnp.int32)
+        slot_pair = Pairs(slots[0], slots[1], jnp.array([float(weight)]))
         rows, clicks = jnp.asarray(pair, jnp.int32), jnp.array([1.0, 0.0])
         history = ring.append(history, rows, clicks, jnp.ones(2), slot_pair)
     return history

@@ -81,9 +81,7 @@ def test_forgotten_impressions_are_not_descended_on():
 def test_a_batch_is_drawn_anew_for_every_step_and_the_pull_counts_the_whole_history():
     net, home, start, X, pairs, weights = task(7, weighted=True)
     history = history_of(pairs, weights)
-    after = descend(
-        net, home, start, X, history, descent.Plan(3, 4, None, "sgd"), 0.1, M * 0.7
-    )
+    after = descend(net, home, start, X, history, descent.Plan(3, 4, None, "sgd"), 0.1, M * 0.7)
     theta, batches = as_oracle(start), []
     for i in range(3):
         drawn = ring.sample(jax.random.fold_in(KEY, i), ring.pairs_held(history), 4).tolist()

@@ -1,8 +1,15 @@
-"""Simulate online learning: one compiled step a round, scanned over rounds, for all replicas.
+"""Simulate online learning: one compiled step a round, scanned over rounds, for many replicas.
 
-A round draws a query, ranks it, lets the simulated user click, measures, and learns. Queries, click
-coins and theta_0 are keyed by (data, fold, seed, round), never by ranker or setting, so that every
-ranker meets the same queries and the same moods and comparisons are paired.
+A round draws a query, ranks it, lets the simulated user click, measures, and learns. A *shard* is
+one seed on one fold; its replicas (settings, users, stop rules) meet the same queries. Queries,
+click coins and theta_0 are keyed by (data, fold, seed, round), never by ranker or setting, so that
+every ranker meets the same queries and the same moods and comparisons are paired.
+
+Queries differ wildly in size, so a query is padded to the size of its bucket only, and each bucket
+is compiled at its own size. The choice of a bucket must stand outside `vmap`, or every replica
+would pay for all of them; it can, because a shard's replicas share the query. Shards do not share
+it: seeds with one sequence of buckets would miss part of the variance between queries, and their
+intervals would lie. So shards are served one after the other inside the step, and learn together.
 
 Arrays in, arrays out: rows for people are made elsewhere, so that this runs wherever NumPy and JAX
 do.
@@ -13,17 +20,18 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from olrank.engine.buckets import bucket_sizes
 from olrank.errors import ConfigError
 from olrank.metrics import ndcg as ndcgs
 from olrank.metrics import online
-from olrank.types import Array, Dataset, Impression, Key, PyTree, Ranker, Rows
+from olrank.types import Array, Dataset, Impression, Key, PyTree, Ranker, Ranking, Rows
 from olrank.users.user import User, click
 
 _CHUNK = 500  # rounds between two reports to the host; few enough to feel alive
@@ -41,7 +49,7 @@ class Queries(NamedTuple):
         first: [n_queries] int32, first row of each query.
         n_docs: [n_queries] int32.
         ideal: [n_queries] ideal DCG@k.
-        slots: [max_docs] int32, 0, 1, ...; its length is the padded size of a query.
+        slots: [max_docs] int32, 0, 1, ...; its length is the size of the largest query.
     """
 
     rows: Rows
@@ -53,15 +61,15 @@ class Queries(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What came out of a run; R replicas, T rounds, E evaluations, Q test queries.
+    """What came out of a run: S shards, R replicas, T rounds, E evaluations, H held-out sets.
 
     Attributes:
-        evaluated: [E] rounds after which the test set was evaluated.
-        offline: [R, E] mean NDCG@k on the test set.
-        online: [R, T] NDCG@k of the served lists.
-        regret: [R, T] mis-ordered pairs of the served lists.
-        examined_regret: [R, T] of these, pairs that were both examined.
-        certain_ratio: [R, T] NaN where a list had fewer than two documents.
+        evaluated: [E] rounds after which the held-out sets were evaluated.
+        offline: [H, S, R, E] mean NDCG@k on each held-out set.
+        online: [S, R, T] NDCG@k of the served lists.
+        regret: [S, R, T] mis-ordered pairs of the served lists.
+        examined_regret: [S, R, T] of these, pairs that were both examined.
+        certain_ratio: [S, R, T] NaN where a list had fewer than two documents.
     """
 
     evaluated: npt.NDArray[np.int64]
@@ -70,6 +78,33 @@ class Measured(NamedTuple):
     regret: Floats
     examined_regret: Floats
     certain_ratio: Floats
+
+
+class Protocol(NamedTuple):
+    """What is fixed in a compiled step.
+
+    Attributes:
+        k: slots shown, and the cut-off of NDCG.
+        n_grades: of the scale.
+        empty: how test queries without a relevant document count.
+        sizes: padded sizes of the buckets, ascending, the largest query's among them.
+        n_replicas: of a shard, padding included.
+    """
+
+    k: int
+    n_grades: int
+    empty: ndcgs.EmptyRule
+    sizes: tuple[int, ...]
+    n_replicas: int
+
+
+class Served(NamedTuple):
+    """A list as it was shown: the ranking, its rows [k] in the table, its regret, its ideal DCG."""
+
+    ranking: Ranking
+    rows: Array
+    regret: Array
+    ideal: Array
 
 
 Progress = Callable[[int, int], None]
@@ -86,8 +121,7 @@ def evaluation_rounds(rounds: int, n_even: int = 20) -> list[int]:
 def place(data: Dataset, k: int) -> Queries:
     """Put a data set on the device, with its ideal DCG."""
     dtype = jnp.result_type(float)
-    max_docs = int(data.sizes.max())
-    slots = jnp.arange(max_docs, dtype=jnp.int32)
+    slots = jnp.arange(int(data.sizes.max()), dtype=jnp.int32)
     first = jnp.asarray(data.offsets[:-1], jnp.int32)
     n_docs = jnp.asarray(data.sizes, jnp.int32)
     grades = jnp.asarray(data.grades, jnp.int32)
@@ -104,73 +138,91 @@ def place(data: Dataset, k: int) -> Queries:
     )
 
 
-def replica_key(data_name: str, fold: str, seed: int) -> Key:
-    """The key of a replica: everything random in it follows from data, fold and seed."""
+def shard_key(data_name: str, fold: str, seed: int) -> Key:
+    """The key of a shard: everything random in it follows from data, fold and seed."""
     where = zlib.crc32(f"{data_name}|{fold}".encode())
     return jax.random.fold_in(jax.random.key(seed), where)
 
 
+def stack(trees: Sequence[PyTree]) -> PyTree:
+    """Settings or users of several replicas, as one pytree with a leading axis."""
+    dtype = jnp.result_type(float)
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(x, dtype) for x in leaves]), *trees)
+
+
 def run(
     ranker: Ranker,
-    numbers: PyTree,
+    numbers: Sequence[PyTree],
+    users: Sequence[User],
     keys: Sequence[Key],
     train: Dataset,
-    test: Dataset,
-    user: User,
+    held_out: Sequence[Dataset],
     *,
     rounds: int,
     k: int = 10,
     empty: ndcgs.EmptyRule = "skip",
     evaluate_after: Sequence[int] | None = None,
+    sizes: Sequence[int] | None = None,
     progress: Progress | None = None,
 ) -> Measured:
-    """Simulate one replica for each key.
+    """Simulate every replica on every shard.
 
     Args:
         ranker: the algorithm.
-        numbers: its numeric settings, the same for all replicas.
-        keys: of the replicas; see `replica_key`.
+        numbers: [R] its numeric settings, one for each replica.
+        users: [R] who clicks, one for each replica.
+        keys: [S] of the shards; see `shard_key`.
         train: queries are drawn from it, uniformly with replacement.
-        test: evaluated after the rounds in `evaluate_after`.
-        user: clicks.
+        held_out: evaluated after the rounds in `evaluate_after`.
         rounds: T.
         k: slots shown, and the cut-off of NDCG.
         empty: how test queries without a relevant document count.
         evaluate_after: rounds from 1; `evaluation_rounds(rounds)` when None.
+        sizes: of the buckets; chosen for the data when None, the largest query's size for a plain
+            scan without buckets.
         progress: told after every chunk.
 
     Returns:
-        Measurements, one row for each key.
+        Measurements by shard and replica.
     """
-    evaluated = sorted(set(evaluate_after or evaluation_rounds(rounds)))
-    if not 1 <= evaluated[0] <= evaluated[-1] <= rounds:
-        raise ConfigError(
-            f"evaluate_after: rounds count from 1 to {rounds}, found {evaluated[0]} to "
-            f"{evaluated[-1]}."
-        )
-    n_grades = max(train.max_grade, test.max_grade) + 1
-    queries, held_out = place(train, k), place(test, k)
+    evaluated = _checked_rounds(evaluate_after or evaluation_rounds(rounds), rounds)
+    n_replicas = len(numbers)
     # A width of 1 compiles to another program than the rest, and rounds differently.
-    stacked = jnp.stack(list(keys) if len(keys) > 1 else [keys[0], keys[0]])
-    states = jax.vmap(lambda key: _start(ranker, key, train.n_features, numbers))(stacked)
+    wide = 2 if n_replicas == 1 else 1
+    protocol = Protocol(
+        k=k,
+        n_grades=max(data.max_grade for data in (train, *held_out)) + 1,
+        empty=empty,
+        sizes=tuple(sizes) if sizes is not None else bucket_sizes(train.sizes),
+        n_replicas=n_replicas * wide,
+    )
+    queries, tests = place(train, k), tuple(place(data, k) for data in held_out)
+    stacked, crowd = stack(list(numbers) * wide), stack(list(users) * wide)
+    shard_keys = jnp.stack(list(keys))
+    states = _start(ranker, protocol, train.n_features, shard_keys, stacked)
     parts: list[tuple[npt.NDArray[np.floating], ...]] = []
     done = 0
     while done < rounds:
         span = np.arange(done + 1, done + 1 + _chunk_length(rounds, done))
-        due = np.isin(span, evaluated)
         states, measured = _chunk(
-            ranker, k, n_grades, empty, states, stacked, queries, held_out, user,
-            jnp.asarray(span, jnp.int32), jnp.asarray(due),
+            ranker, protocol, states, shard_keys, queries, tests, crowd,
+            jnp.asarray(span, jnp.int32), jnp.asarray(np.isin(span, evaluated)),
         )  # fmt: skip
         parts.append(tuple(np.asarray(m) for m in measured))
         done = int(span[-1])
         if progress is not None:
             progress(done, rounds)
-    return _gather(parts, evaluated, len(keys))
+    return _gather(parts, evaluated, n_replicas)
 
 
-def _start(ranker: Ranker, key: Key, n_features: int, numbers: PyTree) -> PyTree:
-    return ranker.init(jax.random.fold_in(key, 0), n_features, numbers)
+def _checked_rounds(evaluate_after: Sequence[int], rounds: int) -> list[int]:
+    evaluated = sorted(set(evaluate_after))
+    if evaluated[0] < 1 or evaluated[-1] > rounds:
+        raise ConfigError(
+            f"evaluate_after: rounds count from 1 to {rounds}, found {evaluated[0]} to "
+            f"{evaluated[-1]}."
+        )
+    return evaluated
 
 
 def _chunk_length(rounds: int, done: int) -> int:
@@ -180,78 +232,154 @@ def _chunk_length(rounds: int, done: int) -> int:
     return min(length, rounds - done)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3), donate_argnums=(4,))
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _start(
+    ranker: Ranker, protocol: Protocol, n_features: int, keys: Array, numbers: PyTree
+) -> PyTree:
+    """[S, R] initial states; theta_0 follows from the shard alone."""
+
+    def one(key: Key, settings: PyTree) -> PyTree:
+        return ranker.init(jax.random.fold_in(key, 0), n_features, settings)
+
+    replicas = jax.vmap(one, (None, 0), axis_size=protocol.n_replicas)
+    return jax.vmap(replicas, (0, None))(keys, numbers)
+
+
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(2,))
 def _chunk(
     ranker: Ranker,
-    k: int,
-    n_grades: int,
-    empty: ndcgs.EmptyRule,
+    protocol: Protocol,
     states: PyTree,
     keys: Array,
     queries: Queries,
-    test: Queries,
-    user: User,
+    tests: tuple[Queries, ...],
+    users: User,
     span: Array,
     due: Array,
 ) -> tuple[PyTree, tuple[Array, ...]]:
+    """Rounds `span` of all shards and replicas; evaluates after those that are `due`."""
+
     def one_round(states: PyTree, at: tuple[Array, Array]) -> tuple[PyTree, tuple[Array, ...]]:
         t, is_due = at
-        round_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, t)
-        states, measured = jax.vmap(
-            lambda state, key: _round(ranker, k, n_grades, state, key, queries, user)
-        )(states, round_keys)
+        # [S, 5] keys: query, rank, click, learn, ties of the evaluation.
+        split = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 5))(keys)
+        n_queries = queries.first.shape[0]
+        drawn = jax.vmap(lambda key: jax.random.randint(key, (), 0, n_queries))(split[:, 0])
+        served = _serve(ranker, protocol, states, split[:, 1], queries, drawn)
+        both = jax.vmap(jax.vmap(partial(_react, ranker, queries), (0, 0, 0, None, None)),
+                        (0, 0, None, 0, 0))  # fmt: skip
+        states, measured = both(states, served, users, split[:, 2:4], drawn)
         offline = jax.lax.cond(
             is_due,
-            lambda: jax.vmap(lambda state, key: _evaluate(ranker, k, empty, state, key, test))(
-                states, round_keys
-            ),
-            lambda: jnp.full(keys.shape[0], jnp.nan, jnp.result_type(float)),
+            lambda: _evaluate_all(ranker, protocol, states, split[:, 4], tests),
+            lambda: jnp.full((len(tests), *served.ideal.shape), jnp.nan, jnp.result_type(float)),
         )
         return states, (offline, *measured)
 
     return jax.lax.scan(one_round, states, (span, due))
 
 
-def _round(
-    ranker: Ranker, k: int, n_grades: int, state: PyTree, key: Key, queries: Queries, user: User
-) -> tuple[PyTree, tuple[Array, ...]]:
-    """One round of one replica: (state, (NDCG, regret, examined regret, certain ratio))."""
-    query_key, rank_key, click_key, learn_key, _ = jax.random.split(key, 5)
-    query = jax.random.randint(query_key, (), 0, queries.first.shape[0])
-    mask = queries.slots < queries.n_docs[query]
-    ids = jnp.where(mask, queries.first[query] + queries.slots, queries.first[query])
+def _serve(
+    ranker: Ranker, protocol: Protocol, states: PyTree, keys: Array, queries: Queries, drawn: Array
+) -> Served:
+    """[S, R] lists: shards one after the other, each at the size of its query's bucket."""
+    branches = [partial(_serve_padded, ranker, protocol, queries, size) for size in protocol.sizes]
+    edges = jnp.asarray(protocol.sizes[:-1], jnp.int32)
+
+    def one_shard(shard: tuple[PyTree, Array, Array]) -> Served:
+        state, key, query = shard
+        bucket = jnp.sum(queries.n_docs[query] > edges)
+        return _as_served(jax.lax.switch(bucket, branches, state, key, query))
+
+    if drawn.shape[0] == 1:
+        alone = one_shard((jax.tree.map(lambda leaf: leaf[0], states), keys[0], drawn[0]))
+        return _as_served(jax.tree.map(lambda leaf: leaf[None], alone))
+    return _as_served(jax.lax.map(one_shard, (states, keys, drawn)))
+
+
+def _as_served(served: Served) -> Served:
+    """What JAX's combinators give back, with its type."""
+    return served
+
+
+def _serve_padded(
+    ranker: Ranker,
+    protocol: Protocol,
+    queries: Queries,
+    size: int,
+    states: PyTree,
+    key: Key,
+    query: Array,
+) -> Served:
+    """[R] lists of one query, padded to `size`."""
+    slots = jnp.arange(size, dtype=jnp.int32)
+    mask = slots < queries.n_docs[query]
+    ids = queries.first[query] + jnp.where(mask, slots, 0)
     features = jnp.where(mask[:, None], queries.rows.features[ids], 0.0)
-    ranking = ranker.rank(state, rank_key, features, mask, k)
-    rows = ids[ranking.order]
     assert queries.rows.grades is not None
-    grades = queries.rows.grades[rows]
-    reaction = click(user, click_key, grades, queries.relevance[rows], ranking.shown)
-    dtype = jnp.result_type(float)
+    grades = queries.rows.grades
+
+    def one(state: PyTree) -> Served:
+        ranking = ranker.rank(state, key, features, mask, protocol.k)
+        rows = ids[ranking.order]
+        regret = online.pairwise_regret(
+            grades[rows], ranking.shown, grades[ids], mask, protocol.n_grades
+        )
+        return Served(ranking, rows, regret.astype(features.dtype), queries.ideal[query])
+
+    return _as_served(jax.vmap(one, axis_size=protocol.n_replicas)(states))
+
+
+def _react(
+    ranker: Ranker,
+    queries: Queries,
+    state: PyTree,
+    served: Served,
+    user: User,
+    keys: Array,
+    query: Array,
+) -> tuple[PyTree, tuple[Array, ...]]:
+    """One replica's user clicks, and the replica learns: (state, what was measured)."""
+    assert queries.rows.grades is not None
+    grades = queries.rows.grades[served.rows]
+    shown = served.ranking.shown
+    reaction = click(user, keys[0], grades, queries.relevance[served.rows], shown)
+    inside = queries.slots < queries.n_docs[query]
+    candidates = jnp.where(inside, queries.first[query] + queries.slots, -1)
+    impression = Impression(served.rows, reaction.clicks, served.ranking, candidates)
     measured = (
-        ndcgs.ndcg(grades, ranking.shown, queries.ideal[query]),
-        online.pairwise_regret(
-            grades, ranking.shown, queries.rows.grades[ids], mask, n_grades
-        ).astype(dtype),
-        online.examined_regret(grades, reaction.examined).astype(dtype),
-        online.certain_ratio(ranking.certain, ranking.shown),
+        ndcgs.ndcg(grades, shown, served.ideal),
+        served.regret,
+        online.examined_regret(grades, reaction.examined).astype(served.regret.dtype),
+        online.certain_ratio(served.ranking.certain, shown),
     )
-    candidates = jnp.where(mask, ids, -1)
-    impression = Impression(rows, reaction.clicks, ranking, candidates)
-    return ranker.learn(state, learn_key, impression, queries.rows), measured
+    return ranker.learn(state, keys[1], impression, queries.rows), measured
 
 
-def _evaluate(
-    ranker: Ranker, k: int, empty: ndcgs.EmptyRule, state: PyTree, key: Key, test: Queries
+def _evaluate_all(
+    ranker: Ranker, protocol: Protocol, states: PyTree, keys: Array, tests: tuple[Queries, ...]
 ) -> Array:
+    """[H, S, R] of every held-out set, shard and replica."""
+
+    def one(test: Queries) -> Array:
+        over_replicas = jax.vmap(
+            partial(_evaluate, ranker, protocol, test), (0, None), axis_size=protocol.n_replicas
+        )
+        values: Array = jax.vmap(over_replicas)(states, keys)
+        return values
+
+    return jnp.stack([one(test) for test in tests])
+
+
+def _evaluate(ranker: Ranker, protocol: Protocol, test: Queries, state: PyTree, key: Key) -> Array:
     """Mean NDCG@k of the current scores on the test set."""
-    tie_key = jax.random.split(key, 5)[4]
     scores = _score_all(ranker, state, test.rows.features)
     mask = test.slots < test.n_docs[:, None]
     ids = jnp.where(mask, test.first[:, None] + test.slots, 0)
     assert test.rows.grades is not None
     grades = test.rows.grades[ids]
-    values = ndcgs.evaluate_ndcg(tie_key, scores[ids], grades, mask, test.ideal, k)
-    return ndcgs.mean_over_queries(values, test.ideal > 0, empty)
+    values = ndcgs.evaluate_ndcg(key, scores[ids], grades, mask, test.ideal, protocol.k)
+    return ndcgs.mean_over_queries(values, test.ideal > 0, protocol.empty)
 
 
 def _score_all(ranker: Ranker, state: PyTree, features: Array) -> Array:
@@ -268,10 +396,10 @@ def _score_all(ranker: Ranker, state: PyTree, features: Array) -> Array:
 def _gather(
     parts: list[tuple[npt.NDArray[np.floating], ...]], evaluated: Sequence[int], n_replicas: int
 ) -> Measured:
-    """Chunks of [rounds, replicas] to [replicas, rounds], in float64 on the host."""
-    whole = [
-        np.concatenate(column).T[:n_replicas].astype(np.float64)
+    """Chunks of [T, ..., R] to [..., R, T], in float64 on the host."""
+    whole: list[Any] = [
+        np.moveaxis(np.concatenate(column), 0, -1)[..., :n_replicas, :].astype(np.float64)
         for column in zip(*parts, strict=True)
     ]
     at = np.asarray(evaluated, np.int64)
-    return Measured(at, whole[0][:, at - 1], *whole[1:])
+    return Measured(at, whole[0][..., at - 1], *whole[1:])

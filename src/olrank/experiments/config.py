@@ -38,6 +38,7 @@ from pydantic import (
 
 from olrank.data.synthetic import PRESETS
 from olrank.errors import ConfigError, unknown_name
+from olrank.experiments.simulate import grid
 from olrank.rankers import table
 from olrank.users import presets
 
@@ -91,6 +92,7 @@ class RunConfig(_Section):
     stop: Annotated[list[Literal["clicked", "examined"]], Field(min_length=1)] = ["clicked"]
     rounds: Count = 1000
     seeds: Count | Annotated[list[Seed], Field(min_length=1)] = 5
+    seeds_at_once: Count | None = None
     k: Annotated[int, Field(ge=2)] = 10
     gamma: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
     empty: Literal["skip", "zero", "one"] = "skip"
@@ -185,7 +187,8 @@ def _check_names(config: Config, source: str) -> None:
         where = f"{source}, {_place(('ranker', index), len(config.ranker))}"
         _known("ranker", ranker.name, table.names(), f"{where} name")
         try:
-            table.make(ranker.name, ranker.all_settings())
+            for settings, _ in grid(ranker.all_settings()):
+                table.make(ranker.name, settings)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
 

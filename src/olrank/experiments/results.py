@@ -21,7 +21,7 @@ from rich.text import Text
 from olrank.errors import DataError
 from olrank.metrics.compare import interval
 
-KEYS = ("ranker", "dataset", "fold", "user", "stop", "seed", "round", "metric")
+KEYS = ("ranker", "settings", "dataset", "fold", "user", "stop", "seed", "round", "metric")
 _GROUP = ("dataset", "user", "stop", "ranker", "metric")
 _SUMMARY = {name: pl.String for name in _GROUP} | {
     "round": pl.Int64,
@@ -38,6 +38,31 @@ _COLUMNS = (
     ("regret", "regret", 0),
     ("certain_ratio", "certain ratio", 2),
 )
+
+
+def validation_metric(k: int) -> str:
+    """What rows call the offline NDCG on the validation part, which settings are chosen by."""
+    return f"validation_ndcg@{k}"
+
+
+def select(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of the chosen settings: best on the validation part, mean over seeds, last round.
+
+    A choice is made for each ranker, data set, fold, user and stop rule. Rankers that were run with
+    one setting only keep all their rows.
+    """
+    where = ["ranker", "dataset", "fold", "user", "stop"]
+    judged = rows.filter(pl.col("metric").str.starts_with("validation_"))
+    if judged.is_empty():
+        return rows
+    last = judged.filter(pl.col("round") == pl.col("round").max().over("ranker"))
+    means = last.group_by(*where, "settings", maintain_order=True).agg(pl.col("value").mean())
+    best = means.sort("value", descending=True, maintain_order=True).unique(
+        where, keep="first", maintain_order=True
+    )
+    compared = rows.join(best.select(where).unique(), on=where, how="anti")
+    chosen = rows.join(best.select(*where, "settings"), on=[*where, "settings"], how="semi")
+    return settle(pl.concat([compared, chosen]))
 
 
 def summarise(rows: pl.DataFrame) -> pl.DataFrame:
@@ -128,9 +153,10 @@ def write_rows(rows: pl.DataFrame, path: Path) -> None:
 
 def settle(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows in their one order: names as first met (a config's order), numbers ascending."""
+    keys = [name for name in KEYS if name in rows.columns]
     others = [name for name in rows.columns if name not in KEYS and name != "value"]
-    order = [_as_met(rows, name) if rows[name].dtype == pl.String else name for name in KEYS]
-    return rows.sort(order, maintain_order=True).select(*KEYS, *others, "value")
+    order = [_as_met(rows, name) if rows[name].dtype == pl.String else name for name in keys]
+    return rows.sort(order, maintain_order=True).select(*keys, *others, "value")
 
 
 def _as_met(rows: pl.DataFrame, column: str) -> pl.Expr:

@@ -1,8 +1,8 @@
 """Go through the parts of an experiment, keep what is finished, and write what came out.
 
-A part is one ranker on one fold with one user and one stop rule, all seeds together. Its rows are
-kept in OUT/parts until the whole run is done, so that a killed run goes on where it was. A part is
-found again by a checksum of all that determines it: config, data, code and versions.
+A part is one ranker on one fold with a few seeds; its settings, users and stop rules run together.
+Its rows are kept in OUT/parts until the whole run is done, so that a killed run goes on where it
+was. A part is found again by a checksum of all that determines it: config, data, code and versions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from olrank.experiments.config import Config, RankerConfig
 from olrank.experiments.load import load_folds
 from olrank.experiments.machine import machine, versions
 from olrank.experiments.progress import Reporter, Silent
-from olrank.experiments.simulate import simulate
+from olrank.experiments.simulate import Line, grid, simulate_lines
 from olrank.figures.all import draw_all
 from olrank.types import Fold
 
@@ -52,14 +52,14 @@ class Outcome:
 class _Part:
     ranker: RankerConfig
     fold: Fold
-    user: str
-    stop: str
+    seeds: tuple[int, ...]
 
     @property
     def title(self) -> str:
-        return (
-            f"{self.ranker.title}, fold {self.fold.name}, {self.user} user, stop rule {self.stop}"
-        )
+        seeds = f"seed {self.seeds[0]}"
+        if len(self.seeds) > 1:
+            seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}"
+        return f"{self.ranker.title}, fold {self.fold.name}, {seeds}"
 
 
 def run(config: Config, out: Path, progress: Reporter | None = None) -> Outcome:
@@ -72,21 +72,23 @@ def run(config: Config, out: Path, progress: Reporter | None = None) -> Outcome:
         found = [_finished(part, config, out / "parts", told) for part in parts]
     frames = [frame for frame, _ in found]
     rows = results.settle(pl.concat(frames, how="diagonal"))
-    summary = results.summarise(rows)
+    chosen = results.select(rows)
+    summary = results.summarise(chosen)
     results.write_rows(rows, out / "rows.parquet")
     results.write_json(summary.to_dicts(), out / "summary.json")
     n_resumed = sum(resumed for _, resumed in found)
     results.write_json(_record(config, folds, started, n_resumed), out / "run.json")
-    figures = draw_all(rows, out / "figures")
+    figures = draw_all(chosen, out / "figures")
     shutil.rmtree(out / "parts")
     return Outcome(out, rows, summary, figures)
 
 
 def _plan(config: Config, folds: list[Fold]) -> Iterator[_Part]:
-    for ranker, fold, user, stop in product(
-        config.ranker, folds, config.run.users, config.run.stop
-    ):
-        yield _Part(ranker, fold, user, stop)
+    seeds = config.run.seed_list
+    at_once = config.run.seeds_at_once or len(seeds)
+    groups = [tuple(seeds[i : i + at_once]) for i in range(0, len(seeds), at_once)]
+    for ranker, fold, group in product(config.ranker, folds, groups):
+        yield _Part(ranker, fold, group)
 
 
 def _finished(
@@ -106,15 +108,23 @@ def _finished(
 
 def _simulate(part: _Part, config: Config, progress: Reporter) -> pl.DataFrame:
     progress.advance(part.title, 0, config.run.rounds)
-    return simulate(
+    points = grid(part.ranker.all_settings())
+    lines = [
+        Line(settings, user, stop, label)
+        for settings, label in points
+        for user in config.run.users
+        for stop in config.run.stop
+    ]
+    held_out = {f"ndcg@{config.run.k}": part.fold.test}
+    if len(points) > 1:
+        held_out[results.validation_metric(config.run.k)] = part.fold.validation
+    return simulate_lines(
         part.ranker.name,
-        data=part.fold.train,
-        test=part.fold.test,
-        user=part.user,
-        stop=part.stop,
+        part.fold.train,
+        held_out,
+        lines,
         rounds=config.run.rounds,
-        seeds=config.run.seed_list,
-        settings=part.ranker.all_settings(),
+        seeds=part.seeds,
         k=config.run.k,
         gamma=config.run.gamma,
         empty=config.run.empty,
@@ -129,16 +139,15 @@ def _file_name(part: _Part, config: Config) -> str:
     determined_by = {
         "ranker": part.ranker.model_dump(mode="json"),
         "fold": part.fold.name,
-        "user": part.user,
-        "stop": part.stop,
-        "run": config.run.model_dump(mode="json", exclude={"users", "stop"}),
+        "seeds": part.seeds,
+        "run": config.run.model_dump(mode="json", exclude={"seeds", "seeds_at_once"}),
         "data": config.data.model_dump(mode="json", exclude={"folds"}),
         "checksums": _checksums(part.fold),
         "versions": versions(),
     }
     text = json.dumps(determined_by, sort_keys=True, default=str)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    words = "-".join((part.ranker.title, part.fold.name, part.user, part.stop))
+    words = "-".join((part.ranker.title, part.fold.name, str(part.seeds[0])))
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '_', words)}-{digest}.parquet"
 
 

@@ -113,5 +113,6 @@ def pairs_held(history: History) -> Window:
 
 def sample(key: jax.Array, window: Window, n: int) -> Array:
     """[n] counters drawn uniformly, with replacement, from a window that holds something."""
-    coins = jax.random.uniform(key, (n,))
-    return window.first + jnp.minimum((coins * window.n).astype(jnp.int32), window.n - 1)
+    # Not a scaled float32 coin: its 2^23 values are too coarse for a long window.
+    offsets = jax.random.randint(key, (n,), 0, jnp.maximum(window.n, 1), jnp.int32)
+    return window.first + offsets

@@ -16,6 +16,7 @@ g g^T in A_t without 1/m.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -56,7 +57,12 @@ def paper(width: int, depth: int) -> Net:
         return tuple(layers)
 
     def score(params: Layers, features: Array) -> Array:
-        scores: Array = width**0.5 * _forward(params, features, jax.nn.relu)[1]
+        # The halves apart: at theta_0 they are mirror images to the last bit, so that f is exactly
+        # 0 and ties are ties, not an order by rounding errors.
+        hidden = _inputs(params, features, jax.nn.relu)[-1]
+        w, half = params[-1][0][0], width // 2
+        scores: Array = hidden[:, :half] @ w[:half] + hidden[:, half:] @ w[half:]
+        scores = math.sqrt(width) * scores
         return scores
 
     def tangents(params: Layers, features: Array) -> Array:
@@ -80,7 +86,7 @@ def plain(width: int, depth: int, activation: str = "relu") -> Net:
         return tuple(_uniform_layer(*a) for a in zip(keys, sizes[:-1], sizes[1:], strict=True))
 
     def score(params: Layers, features: Array) -> Array:
-        return _forward(params, features, phi)[1]
+        return _affine(params[-1], _inputs(params, features, phi)[-1])[:, 0]
 
     def tangents(params: Layers, features: Array) -> Array:
         return _gradients(params, features, phi)
@@ -88,19 +94,17 @@ def plain(width: int, depth: int, activation: str = "relu") -> Net:
     return Net(init, score, tangents, scale=1.0)
 
 
-def _forward(
-    params: Layers, features: Array, phi: Callable[[Array], Array]
-) -> tuple[list[Array], Array]:
-    """Inputs of each layer [n, in], and the output [n] of the last one."""
+def _inputs(params: Layers, features: Array, phi: Callable[[Array], Array]) -> list[Array]:
+    """Inputs of each layer, [n, in]."""
     inputs = [features]
     for layer in params[:-1]:
         inputs.append(phi(_affine(layer, inputs[-1])))
-    return inputs, _affine(params[-1], inputs[-1])[:, 0]
+    return inputs
 
 
 def _gradients(params: Layers, features: Array, phi: Callable[[Array], Array]) -> Array:
     """[n, n_params] gradients of the output: layer l's is the outer product delta_l x input_l."""
-    inputs, _ = _forward(params, features, phi)
+    inputs = _inputs(params, features, phi)
     n = features.shape[0]
     delta = jnp.ones((n, 1), features.dtype)
     flat: list[Array] = []
@@ -128,7 +132,7 @@ def _affine(layer: tuple[Array, ...], inputs: Array) -> Array:
 
 
 def _normal(key: Key, shape: tuple[int, int], variance: float) -> Array:
-    return jax.random.normal(key, shape, jnp.result_type(float)) * variance**0.5
+    return jax.random.normal(key, shape, jnp.result_type(float)) * math.sqrt(variance)
 
 
 def _uniform_layer(key: Key, n_in: int, n_out: int) -> tuple[Array, Array]:

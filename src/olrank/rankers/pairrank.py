@@ -66,7 +66,7 @@ def pairrank(design: Design) -> Ranker:
 
 def _newton(history: ring.History, features: Array, start: Array, pull: Array) -> Array:
     """The minimiser of the sum of pair losses + pull / 2 ||theta||^2."""
-    tolerance = 10 * float(np.finfo(start.dtype).eps)
+    tolerance = 10 * float(np.spacing(np.ones((), start.dtype)))
 
     def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         theta, _, i = carry
@@ -104,7 +104,7 @@ def _derivatives(
 def _newton_direction(gradient: Array, hessian: Array) -> Array:
     """-H^-1 g. Where H is singular to this precision a ridge helps; it moves no minimiser."""
     n = gradient.shape[0]
-    ridge = n * jnp.finfo(hessian.dtype).eps * jnp.trace(hessian)
+    ridge = n * float(np.spacing(np.ones((), hessian.dtype))) * jnp.trace(hessian)
     ridged = hessian + ridge * jnp.eye(n, dtype=hessian.dtype)
     exact, safe = (jax.scipy.linalg.solve(H, gradient, assume_a="pos") for H in (hessian, ridged))
     return -jnp.where(jnp.all(jnp.isfinite(exact)), exact, safe)
