@@ -80,9 +80,10 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
             f'{path}: expected format "{_FORMAT}", found "{metadata.get("format")}". It was saved '
             "by another program, or by another version of olrank."
         )
-    if _digest(arrays, metadata["facts"]) != metadata["sha256"]:
+    text = metadata.get("facts", "")
+    if _digest(arrays, text) != metadata.get("sha256"):
         raise CheckpointError(f"{path}: its checksum is wrong. The file is damaged; use a copy.")
-    facts: dict[str, Any] = json.loads(metadata["facts"])
+    facts: dict[str, Any] = json.loads(text)
     return facts, arrays
 
 

@@ -106,6 +106,21 @@ def run_config(
         console.print(f"{folder / written}", markup=False, soft_wrap=True)
 
 
+@app.command("published")
+def compare_published(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder with rows.parquet and published.csv.")
+    ],
+) -> None:
+    """Put a finished run beside published numbers, and say where the two differ."""
+    from olrank.experiments import published
+
+    compared = published.compare(folder)
+    _console().print(published.table(compared))
+    if not compared["agrees"].all():
+        raise typer.Exit(1)
+
+
 @app.command("figures")
 def redraw_figures(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with rows.parquet.")],

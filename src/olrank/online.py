@@ -74,7 +74,7 @@ class OnlineRanker:
         seed: int = 0,
     ) -> None:
         """Start with nothing learned."""
-        made = table.make(ranker, {"k": k, **(settings or {})})
+        made = table.make(ranker, {**(settings or {}), "k": k})
         if made.entry.sees_grades:
             raise ConfigError(f"ranker {ranker}: it learns from judged grades, not from clicks.")
         if normalise not in _NORMALISATIONS:

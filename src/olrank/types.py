@@ -18,6 +18,13 @@ Key = jax.Array
 PyTree = Any
 """Any nesting of tuples, lists, dicts and NamedTuples with arrays as leaves."""
 
+Factors = tuple[tuple[Array, Array], ...]
+"""Tangents as outer products: (delta [n, out], input [n, in]) of each weight matrix.
+
+Document i's tangent is delta_i x input_i, flattened row by row, one matrix after the other; a bias
+counts as a matrix with the input 1. Never holding the product is what makes large queries cheap.
+"""
+
 
 @dataclass(frozen=True)
 class Dataset:

@@ -154,3 +154,10 @@ def test_a_run_of_the_engine_ends_in_such_rows():
     assert frame.height == 4 * 2 * 2  # metrics, seeds, evaluations
     assert frame["round"].unique().sort().to_list() == [2, 6]
     assert frame.filter(pl.col("metric") == "ndcg@3")["value"].is_between(0, 1).all()
+
+
+def test_k_is_given_once_and_a_user_knows_every_grade():
+    with pytest.raises(ConfigError, match="settings k = 5, but the lists shown have k = 10"):
+        simulate("pdgd-linear", DATA, DATA, rounds=3, settings={"k": 5})
+    with pytest.raises(ConfigError, match="chances for 3 grades, the data goes up to grade 4"):
+        simulate("pdgd-linear", DATA, DATA, rounds=3, user=presets.user("perfect", 2))

@@ -88,7 +88,7 @@ class Protocol(NamedTuple):
         n_grades: of the scale.
         empty: how test queries without a relevant document count.
         sizes: padded sizes of the buckets, ascending, the largest query's among them.
-        n_replicas: of a shard, padding included.
+        n_replicas: of a shard.
     """
 
     k: int
@@ -187,17 +187,15 @@ def run(
     """
     evaluated = _checked_rounds(evaluate_after or evaluation_rounds(rounds), rounds)
     n_replicas = len(numbers)
-    # A width of 1 compiles to another program than the rest, and rounds differently.
-    wide = 2 if n_replicas == 1 else 1
     protocol = Protocol(
         k=k,
         n_grades=max(data.max_grade for data in (train, *held_out)) + 1,
         empty=empty,
         sizes=tuple(sizes) if sizes is not None else bucket_sizes(train.sizes),
-        n_replicas=n_replicas * wide,
+        n_replicas=n_replicas,
     )
     queries, tests = place(train, k), tuple(place(data, k) for data in held_out)
-    stacked, crowd = stack(list(numbers) * wide), stack(list(users) * wide)
+    stacked, crowd = stack(numbers), stack(users)
     shard_keys = jnp.stack(list(keys))
     states = _start(ranker, protocol, train.n_features, shard_keys, stacked)
     parts: list[tuple[npt.NDArray[np.floating], ...]] = []

@@ -67,6 +67,9 @@ def run(
     n_done, pieces, places = 0, [], []
     for members in groups:
         size = batch or _fitting(replicas[members[0]], len(keys), train)
+        # A width of 1 compiles to another program than the rest, and rounds differently: it is
+        # for a replica that is alone.
+        size = max(size, min(2, len(members)))
         waiting = list(members)
         while waiting:
             now = waiting[: max(1, size)]
@@ -88,9 +91,9 @@ def run(
                     progress=_scaled(progress, done_before, len(now), rounds, len(replicas)),
                 )
             except jax.errors.JaxRuntimeError as error:
-                if "RESOURCE_EXHAUSTED" not in str(error) or size <= 1:
+                if "RESOURCE_EXHAUSTED" not in str(error) or size <= 2:
                     raise
-                size = max(1, min(size, len(now)) // 2)
+                size = max(2, min(size, len(now)) // 2)
                 gc.collect()
                 continue
             pieces.append(_first(measured, len(now)))

@@ -132,7 +132,13 @@ def simulate_lines(
     """
     seed_list = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     _check(data, list(held_out.values()), rounds, k, seed_list)
-    made = [table.make(ranker, {"k": k, **line.settings}) for line in lines]
+    for line in lines:
+        if line.settings.get("k", k) != k:
+            raise ConfigError(
+                f"settings k = {line.settings['k']}, but the lists shown have k = {k} slots. Give "
+                "k once, to the simulation."
+            )
+    made = [table.make(ranker, {**line.settings, "k": k}) for line in lines]
     top_grade = max(part.max_grade for part in (data, *held_out.values()))
     users = [_user(line, top_grade, k, data) for line in lines]
     measured = sweep.run(
@@ -184,8 +190,13 @@ def _user(line: Line, top_grade: int, k: int, data: Dataset) -> User:
         someone = line.user
     else:
         someone = presets.user(line.user, top_grade, line.stop, k)
+    name = line.user if isinstance(line.user, str) else "custom"
+    if someone.p_click.shape[0] <= top_grade:
+        raise ConfigError(
+            f'user "{name}" has chances for {someone.p_click.shape[0]} grades, the data goes up to '
+            f"grade {top_grade}. Give one chance for each grade from 0."
+        )
     if bool(someone.from_relevance > 0) and data.relevance is None:
-        name = line.user if isinstance(line.user, str) else "custom"
         raise ConfigError(
             f'user "{name}" clicks by the true relevance h, which {data.name} does not have. '
             "Use synthetic data, or another user."

@@ -8,21 +8,25 @@ eps(m)                                  eps_of_lemma          Lemma 1
 CB_ij = alpha_t ||.|| + eps(m)          widths                Def. 1, with the proof's plus
 
 "diagonal" keeps A_t's diagonal only, as the paper's experiments do; "full" keeps the dense inverse
-by rank-one updates. Tangents come divided by sqrt(m) already. Norms of differences are taken from
-a Gram matrix, K_ii + K_jj - 2 K_ij, after centring the tangents on their mean: differences do not
-change, and near-duplicate documents no longer cancel away their digits.
+by rank-one updates. Tangents come divided by sqrt(m) already, multiplied out or, for the diagonal,
+as outer products, which are then multiplied a block at a time and never held whole. Norms of
+differences are taken from a Gram matrix, K_ii + K_jj - 2 K_ij, after centring the tangents on their
+mean: differences do not change, and near-duplicate documents no longer cancel away their digits.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from olrank.errors import unknown_name
-from olrank.types import Array
+from olrank.types import Array, Factors
+
+_CACHE_FLOATS = 1 << 18  # 1 MB: half of a core's second-level cache, or less
 
 
 class Confidence(NamedTuple):
@@ -43,12 +47,14 @@ class ConfidenceKind(NamedTuple):
     Attributes:
         init: (n_params, prior) -> Confidence with A_1 = prior * I.
         update: (confidence, pairs [n, n_params], weights [n]) -> A + sum of weight * g g^T.
-        gram: (confidence, tangents [n, n_params]) -> [n, n], g_i^T A^-1 g_j.
+        gram: (confidence, tangents, mask [n]) -> [n, n], g_i^T A^-1 g_j of centred tangents.
+        factored: gram takes tangents as outer products, too.
     """
 
     init: Callable[[int, Array], Confidence]
     update: Callable[[Confidence, Array, Array], Confidence]
-    gram: Callable[[Confidence, Array], Array]
+    gram: Callable[[Confidence, Any, Array], Array]
+    factored: bool
 
 
 def _init_diagonal(n_params: int, prior: Array) -> Confidence:
@@ -61,9 +67,68 @@ def _update_diagonal(confidence: Confidence, pairs: Array, weights: Array) -> Co
     return Confidence(A, confidence.log_det_ratio + gained)
 
 
-def _gram_diagonal(confidence: Confidence, tangents: Array) -> Array:
-    scaled = tangents * jax.lax.rsqrt(confidence.A)
-    return jnp.matmul(scaled, scaled.T, precision="highest")
+def _gram_diagonal(confidence: Confidence, tangents: Array | Factors, mask: Array) -> Array:
+    n_docs = mask.shape[0]
+    factors = tangents
+    if not isinstance(factors, tuple):
+        factors = ((jnp.ones((n_docs, 1), factors.dtype), factors),)
+    total = jnp.zeros((n_docs, n_docs), factors[0][1].dtype)
+    for (delta, inputs), A in zip(factors, layers(confidence.A, factors), strict=True):
+        total = total + _gram_layer(delta, inputs, A, mask)
+    return total
+
+
+def layers(A: Array, factors: Factors) -> list[Array]:
+    """The diagonal of A_t as one [out, in] matrix for each weight matrix."""
+    shapes = [(delta.shape[1], inputs.shape[1]) for delta, inputs in factors]
+    ends = list(itertools.accumulate(out * width for out, width in shapes))
+    starts = [0, *ends[:-1]]
+    return [A[a:b].reshape(shape) for a, b, shape in zip(starts, ends, shapes, strict=True)]
+
+
+def mean_product(delta: Array, inputs: Array, mask: Array) -> Array:
+    """[out, in] mean over the candidates of delta x input, without forming any of them."""
+    inside = mask[:, None]
+    n = jnp.maximum(jnp.sum(mask), 1).astype(inputs.dtype)
+    # where() and not a product: padding may hold anything, and 0 * inf is NaN.
+    clean = jnp.where(inside, inputs, 0.0)
+    return jnp.matmul(jnp.where(inside, delta, 0.0).T, clean, precision="highest") / n
+
+
+def _gram_layer(delta: Array, inputs: Array, A: Array, mask: Array) -> Array:
+    """One weight matrix's part of the Gram matrix, a block of its rows at a time."""
+    n_docs, (n_out, n_in) = mask.shape[0], A.shape
+    mean = mean_product(delta, inputs, mask)
+    inside = mask[:, None, None]
+
+    def block(delta: Array, mean: Array, A: Array) -> Array:
+        centred = delta[:, :, None] * inputs[:, None, :] - mean
+        scaled = jnp.where(inside, centred * jax.lax.rsqrt(A), 0.0).reshape(n_docs, -1)
+        return jnp.matmul(scaled, scaled.T, precision="highest")
+
+    size = _block_rows(n_docs, n_out, n_in)
+    if size == n_out:
+        return block(delta, mean, A)
+    n_blocks = n_out // size
+
+    def add(total: Array, part: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        return total + block(*part), None
+
+    parts = (
+        jnp.moveaxis(delta.reshape(n_docs, n_blocks, size), 1, 0),
+        mean.reshape(n_blocks, size, n_in),
+        A.reshape(n_blocks, size, n_in),
+    )
+    total, _ = jax.lax.scan(add, jnp.zeros((n_docs, n_docs), inputs.dtype), parts)
+    return total
+
+
+def _block_rows(n_docs: int, n_out: int, n_in: int) -> int:
+    """Rows whose tangents stay in a processor's cache; all of them on an accelerator."""
+    if jax.default_backend() != "cpu":
+        return n_out
+    fits = max(1, _CACHE_FLOATS // (n_docs * n_in))
+    return max(size for size in range(1, n_out + 1) if n_out % size == 0 and size <= fits)
 
 
 def _init_full(n_params: int, prior: Array) -> Confidence:
@@ -84,14 +149,18 @@ def _update_full(confidence: Confidence, pairs: Array, weights: Array) -> Confid
     return updated
 
 
-def _gram_full(confidence: Confidence, tangents: Array) -> Array:
-    half = jnp.matmul(tangents, confidence.A, precision="highest")
-    return jnp.matmul(half, tangents.T, precision="highest")
+def _gram_full(confidence: Confidence, tangents: Array, mask: Array) -> Array:
+    inside = mask[:, None]
+    total = jnp.sum(jnp.where(inside, tangents, 0.0), axis=0)
+    mean = total / jnp.maximum(jnp.sum(mask), 1).astype(tangents.dtype)
+    centred = jnp.where(inside, tangents - mean, 0.0)
+    half = jnp.matmul(centred, confidence.A, precision="highest")
+    return jnp.matmul(half, centred.T, precision="highest")
 
 
 _KINDS = {
-    "diagonal": ConfidenceKind(_init_diagonal, _update_diagonal, _gram_diagonal),
-    "full": ConfidenceKind(_init_full, _update_full, _gram_full),
+    "diagonal": ConfidenceKind(_init_diagonal, _update_diagonal, _gram_diagonal, factored=True),
+    "full": ConfidenceKind(_init_full, _update_full, _gram_full, factored=False),
 }
 
 
@@ -102,23 +171,22 @@ def kind(name: str) -> ConfidenceKind:
     return _KINDS[name]
 
 
-def pair_norms(way: ConfidenceKind, confidence: Confidence, tangents: Array, mask: Array) -> Array:
+def pair_norms(
+    way: ConfidenceKind, confidence: Confidence, tangents: Array | Factors, mask: Array
+) -> Array:
     """||g_ij / sqrt(m)||_{A^-1} of all pairs of candidates.
 
     Args:
         way: how A is kept.
         confidence: the current A.
-        tangents: [n_docs, n_params] g / sqrt(m) of the candidates.
+        tangents: [n_docs, n_params] g / sqrt(m) of the candidates; outer products where the way
+            takes them.
         mask: [n_docs] False at padding.
 
     Returns:
         [n_docs, n_docs], symmetric, 0 on the diagonal, never negative.
     """
-    inside = mask[:, None]
-    # where() and not a product: padding may hold anything, and 0 * inf is NaN.
-    total = jnp.sum(jnp.where(inside, tangents, 0.0), axis=0)
-    mean = total / jnp.maximum(jnp.sum(mask), 1).astype(tangents.dtype)
-    K = way.gram(confidence, jnp.where(inside, tangents - mean, 0.0))
+    K = way.gram(confidence, tangents, mask)
     squared = (jnp.diag(K)[:, None] + jnp.diag(K)[None, :]) - (K + K.T)
     return jnp.sqrt(jnp.maximum(squared, 0.0))
 

@@ -7,7 +7,7 @@ from functools import cache
 import jax.numpy as jnp
 
 from olrank.nets.net import Net
-from olrank.types import Array, Key
+from olrank.types import Array, Factors, Key
 
 
 @cache
@@ -23,4 +23,7 @@ def linear() -> Net:
     def tangents(params: Array, features: Array) -> Array:
         return features
 
-    return Net(init, score, tangents, scale=1.0)
+    def factors(params: Array, features: Array) -> Factors:
+        return ((jnp.ones((features.shape[0], 1), features.dtype), features),)
+
+    return Net(init, score, tangents, factors, scale=1.0)

@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 
 from olrank.errors import ConfigError, unknown_name
-from olrank.nets.net import Net
-from olrank.types import Array, Key
+from olrank.nets.net import Net, product
+from olrank.types import Array, Factors, Key
 
 Layers = tuple[tuple[Array, ...], ...]
 """For each layer its weight matrix [out, in] and, in the plain network, its bias [out]."""
@@ -65,11 +65,11 @@ def paper(width: int, depth: int) -> Net:
         scores = math.sqrt(width) * scores
         return scores
 
-    def tangents(params: Layers, features: Array) -> Array:
-        # g = sqrt(m) * gradient of the inner product, and we want g / sqrt(m): the factors cancel.
-        return _gradients(params, features, jax.nn.relu)
+    def factors(params: Layers, features: Array) -> Factors:
+        # g = sqrt(m) * gradient of the inner product, and we want g / sqrt(m): the roots cancel.
+        return _factors(params, features, jax.nn.relu)
 
-    return Net(init, score, tangents, scale=float(width))
+    return Net(init, score, _multiplied(factors), factors, scale=float(width))
 
 
 @cache
@@ -88,10 +88,10 @@ def plain(width: int, depth: int, activation: str = "relu") -> Net:
     def score(params: Layers, features: Array) -> Array:
         return _affine(params[-1], _inputs(params, features, phi)[-1])[:, 0]
 
-    def tangents(params: Layers, features: Array) -> Array:
-        return _gradients(params, features, phi)
+    def factors(params: Layers, features: Array) -> Factors:
+        return _factors(params, features, phi)
 
-    return Net(init, score, tangents, scale=1.0)
+    return Net(init, score, _multiplied(factors), factors, scale=1.0)
 
 
 def _inputs(params: Layers, features: Array, phi: Callable[[Array], Array]) -> list[Array]:
@@ -102,19 +102,25 @@ def _inputs(params: Layers, features: Array, phi: Callable[[Array], Array]) -> l
     return inputs
 
 
-def _gradients(params: Layers, features: Array, phi: Callable[[Array], Array]) -> Array:
-    """[n, n_params] gradients of the output: layer l's is the outer product delta_l x input_l."""
+def _factors(params: Layers, features: Array, phi: Callable[[Array], Array]) -> Factors:
+    """Gradients of the output by backpropagation: layer l's is delta_l x input_l."""
     inputs = _inputs(params, features, phi)
-    n = features.shape[0]
-    delta = jnp.ones((n, 1), features.dtype)
-    flat: list[Array] = []
+    one = jnp.ones((features.shape[0], 1), features.dtype)
+    delta = one
+    found: list[tuple[Array, Array]] = []
     for level in range(len(params) - 1, -1, -1):
-        outer = (delta[:, :, None] * inputs[level][:, None, :]).reshape(n, -1)
-        flat.append(jnp.concatenate([outer, delta], axis=1) if len(params[level]) == 2 else outer)
+        if len(params[level]) == 2:
+            found.append((delta, one))
+        found.append((delta, inputs[level]))
         if level > 0:
-            slope = _slope(inputs[level], phi)
-            delta = (delta @ params[level][0]) * slope
-    return jnp.concatenate(flat[::-1], axis=1)
+            delta = (delta @ params[level][0]) * _slope(inputs[level], phi)
+    return tuple(found[::-1])
+
+
+def _multiplied(
+    factors: Callable[[Layers, Array], Factors],
+) -> Callable[[Layers, Array], Array]:
+    return lambda params, features: product(factors(params, features))
 
 
 def _slope(activated: Array, phi: Callable[[Array], Array]) -> Array:

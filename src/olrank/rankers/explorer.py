@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from olrank.errors import ConfigError, unknown_name
 from olrank.explore import confidence as conf
 from olrank.explore import order as orders
+from olrank.explore import prune
 from olrank.feedback import history as ring
 from olrank.feedback import pairs as pairing
 from olrank.nets import linear, mlp
@@ -169,9 +170,18 @@ def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
 
     def rank(state: State, key: Key, features: Array, mask: Array, k: int) -> Ranking:
         scores = net.score(state.theta, features)
-        norms = conf.pair_norms(way, state.confidence, net.tangents(state.theta, features), mask)
-        widths = conf.widths(norms, *_alpha_eps(state, design))
-        return draw(key, orders.certain(scores, widths), scores, mask, k, swaps=swaps)
+        alpha, eps = _alpha_eps(state, design)
+        if way.factored:
+            factors = net.factors(state.theta, features)
+            A = state.confidence.A
+            # The blocks order depends on every pair, not only on what can be shown.
+            find = prune.certain_orders(k) if design.order == "topological" else prune.dense
+            certain = find(scores, factors, A, alpha, eps, mask)
+        else:
+            g = net.tangents(state.theta, features)
+            norms = conf.pair_norms(way, state.confidence, g, mask)
+            certain = orders.certain(scores, conf.widths(norms, alpha, eps))
+        return draw(key, certain, scores, mask, k, swaps=swaps)
 
     def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
         pair_key, fit_key = jax.random.split(key)

@@ -1,0 +1,118 @@
+"""Certain orders of a diagonal A_t without all pairwise norms: exact, but only where it matters.
+
+A document that k others certainly precede cannot be shown among k, so what else is certain about it
+does not matter. Which documents these are follows for most from the triangle inequality,
+
+    | ||g_i|| - ||g_j|| |  <=  ||g_i - g_j||  <=  ||g_i|| + ||g_j||,
+
+with tangents centred on their mean, whose norms cost one pass over the parameters. An order that
+the upper bound makes certain is certain, one that the lower bound does not is not, and exact norms
+are needed only between documents that can be shown and those whose order to them is still open. The
+lists drawn, and their probabilities, are the same as with all norms (a test enumerates both).
+
+The number of documents left decides which of a few compiled sizes runs, so this pays for one
+replica at a time, as in a live service; several replicas in lockstep take the dense way.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+
+from olrank.explore import confidence as conf
+from olrank.explore.order import certain
+from olrank.types import Array, Factors
+
+_SIZES = (32, 96)  # documents whose exact norms are taken; more take the dense way
+_SLACK = 1e-5  # of a squared norm: rounding may not turn a bound into an error
+
+
+def dense(
+    scores: Array, factors: Factors, A: Array, alpha: Array, eps: Array, mask: Array
+) -> Array:
+    """[n_docs, n_docs] certain orders from all pairwise norms."""
+    kept = conf.Confidence(A, jnp.zeros(()))
+    norms = conf.pair_norms(conf.kind("diagonal"), kept, factors, mask)
+    return certain(scores, conf.widths(norms, alpha, eps))
+
+
+def pruned(
+    k: int, scores: Array, factors: Factors, A: Array, alpha: Array, eps: Array, mask: Array
+) -> Array:
+    """[n_docs, n_docs] the certain orders, as far as a list of k can depend on them."""
+    low, high = _norm_bounds(factors, A, mask)
+    both = mask[:, None] & mask[None, :]
+    surely = both & certain(scores, conf.widths(high[:, None] + high[None, :], alpha, eps))
+    nearest = jnp.maximum(low[:, None] - high[None, :], low[None, :] - high[:, None])
+    perhaps = both & certain(scores, conf.widths(jnp.maximum(nearest, 0.0), alpha, eps))
+    can_be_shown = mask & (jnp.sum(surely, axis=0) < k)
+    is_open = perhaps & ~surely & can_be_shown[None, :]
+    needed = can_be_shown | jnp.any(is_open, axis=1)
+    n_docs, n_needed = mask.shape[0], jnp.sum(needed)
+
+    def exact(size: int) -> Any:
+        def way(_: None) -> Array:
+            # Needed documents first; the rest of the `size` is masked out.
+            some = jnp.argsort(~needed, stable=True)[:size]
+            inside = needed[some]
+            part = tuple((delta[some], inputs[some]) for delta, inputs in factors)
+            found = dense(scores[some], part, A, alpha, eps, inside)
+            known = inside[:, None] & inside[None, :]
+            among = jnp.where(known, found, surely[some[:, None], some[None, :]])
+            return surely.at[some[:, None], some[None, :]].set(among)
+
+        return way
+
+    sizes = [size for size in _SIZES if size < n_docs]
+    ways = [exact(size) for size in sizes]
+    ways.append(lambda _: dense(scores, factors, A, alpha, eps, mask))
+    index = jnp.sum(n_needed > jnp.asarray(sizes, jnp.int32)) if sizes else 0
+    found: Array = jax.lax.switch(index, ways, None)
+    return found
+
+
+def _norm_bounds(factors: Factors, A: Array, mask: Array) -> tuple[Array, Array]:
+    """[n_docs] each: bounds of the norm of the centred tangent, a little apart for rounding."""
+    squared = jnp.zeros(mask.shape[0], A.dtype)
+    size = jnp.zeros(mask.shape[0], A.dtype)
+    for (delta, inputs), layer in zip(factors, conf.layers(A, factors), strict=True):
+        mean = conf.mean_product(delta, inputs, mask)
+        own = jnp.sum(delta**2 * _product(inputs**2, 1.0 / layer), axis=1)
+        cross = jnp.sum(delta * _product(inputs, mean / layer), axis=1)
+        common = jnp.sum(mean**2 / layer)
+        squared = squared + own - 2.0 * cross + common
+        size = size + own + common
+    slack = _SLACK * size
+    return jnp.sqrt(jnp.maximum(squared - slack, 0.0)), jnp.sqrt(jnp.maximum(squared + slack, 0.0))
+
+
+def _product(inputs: Array, layer: Array) -> Array:
+    return jnp.matmul(inputs, layer.T, precision="highest")
+
+
+@cache
+def certain_orders(k: int) -> Any:
+    """`dense` or `pruned`, whichever is the faster here; the arguments are those of `dense`."""
+    if jax.default_backend() != "cpu":
+        return dense
+
+    @custom_vmap
+    def choose(*given: Any) -> Array:
+        return pruned(k, *given)
+
+    @choose.def_vmap
+    def _batched(axis_size: int, in_batched: Any, *given: Any) -> tuple[Array, bool]:
+        axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
+        if axis_size > 1:
+            found: Array = jax.vmap(dense, in_axes=axes)(*given)
+            return found, True
+        alone = jax.tree.map(
+            lambda leaf, batched: leaf[0] if batched else leaf, tuple(given), tuple(in_batched)
+        )
+        return pruned(k, *alone)[None], True
+
+    return choose

@@ -1,0 +1,99 @@
+"""Pruned certain orders: the same lists, choices and swap weights as all norms give."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from olrank.explore import confidence, order, prune
+
+K, N, REAL, OUT, IN = 3, 40, 33, 4, 5
+MASK = jnp.arange(N) < REAL
+
+
+def case(seed, spread, alpha):
+    """A query of REAL documents: a layer of outer products and a layer of plain inputs."""
+    rng = np.random.default_rng(seed)
+    factors = (
+        (rng.normal(size=(N, OUT)), rng.random((N, IN))),
+        (np.ones((N, 1)), rng.random((N, OUT)) * 0.3),
+    )
+    scores = spread * rng.normal(size=N)
+    A = 0.5 + 5 * rng.random(OUT * IN + OUT)
+    cast = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), (scores, factors, A))
+    return (*cast, jnp.float32(alpha), jnp.float32(0.0), MASK)
+
+
+@jax.jit
+def both_ways(key, given):
+    scores, mask = given[0], given[-1]
+    drawn = [
+        order.draw_topological(key, edges, scores, mask, K, swaps=True)
+        for edges in (prune.dense(*given), prune.pruned(K, *given))
+    ]
+    return drawn, jnp.sum(prune.pruned(K, *given) != prune.dense(*given))
+
+
+@pytest.fixture(autouse=True)
+def small_sizes(monkeypatch):
+    monkeypatch.setattr(prune, "_SIZES", (8, 20))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([0.3, 1.0, 3.0, 10.0]),
+    st.sampled_from([0.0, 0.003, 0.01, 0.03, 0.1, 0.3]),
+)
+def test_the_list_drawn_is_the_one_that_all_norms_give(seed, spread, alpha):
+    (dense, pruned), _ = both_ways(jax.random.key(seed), case(seed, spread, alpha))
+    for mine, theirs in zip(jax.tree.leaves(pruned), jax.tree.leaves(dense), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_pruning_leaves_out_work_and_is_not_the_dense_way_in_disguise():
+    """Orders about documents that cannot be shown are left open, in most queries some are."""
+    differ = [both_ways(jax.random.key(0), case(seed, 10.0, 0.03))[1] > 0 for seed in range(20)]
+    assert np.mean(differ) > 0.5
+
+
+def test_bounds_hold_around_the_exact_norms():
+    for seed in range(20):
+        scores, factors, A, *_ = case(seed, 1.0, 0.1)
+        low, high = prune._norm_bounds(factors, A, MASK)
+        flat = np.concatenate(
+            [np.einsum("no,ni->noi", d, i).reshape(N, -1) for d, i in factors], axis=1
+        ).astype(np.float64)[:REAL]
+        exact = np.sqrt(((flat - flat.mean(0)) ** 2 / np.asarray(A)).sum(1))
+        assert np.all(low[:REAL] <= exact)
+        assert np.all(exact <= high[:REAL])
+        np.testing.assert_allclose(high[:REAL], exact, rtol=1e-3)
+
+
+def test_one_replica_is_pruned_and_several_take_the_dense_way():
+    find = prune.certain_orders(K)
+    one = case(3, 10.0, 0.03)
+    alone = jax.vmap(find, in_axes=(0, None, 0, 0, None, None))(
+        one[0][None], one[1], one[2][None], one[3][None], one[4], one[5]
+    )
+    np.testing.assert_array_equal(alone[0], prune.pruned(K, *one))
+    three = [case(seed, 10.0, 0.03) for seed in (3, 4, 5)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *three)
+    together = jax.vmap(find)(*stacked)
+    for found, each in zip(together, three, strict=True):
+        np.testing.assert_array_equal(found, prune.dense(*each))
+
+
+def test_a_layer_s_gram_matrix_does_not_depend_on_the_blocks(monkeypatch, x64):
+    rng = np.random.default_rng(0)
+    factors = ((jnp.asarray(rng.normal(size=(N, 6))), jnp.asarray(rng.random((N, 5)))),)
+    known = confidence.Confidence(jnp.asarray(0.5 + rng.random(30)), jnp.zeros(()))
+    way = confidence.kind("diagonal")
+    whole = confidence.pair_norms(way, known, factors, MASK)
+    for floats in (N * 5, 2 * N * 5, 3 * N * 5):
+        monkeypatch.setattr(confidence, "_CACHE_FLOATS", floats)
+        np.testing.assert_allclose(
+            confidence.pair_norms(way, known, factors, MASK), whole, rtol=1e-9, atol=1e-12
+        )
