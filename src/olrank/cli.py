@@ -113,9 +113,10 @@ def compare_published(
     ],
 ) -> None:
     """Put a finished run beside published numbers, and say where the two differ."""
-    from olrank.experiments import published
+    from olrank.experiments import published, results
 
     compared = published.compare(folder)
+    results.write_text(published.markdown(compared), folder / "published.md")
     _console().print(published.table(compared))
     if not compared["agrees"].all():
         raise typer.Exit(1)

@@ -144,3 +144,16 @@ def test_the_settings_that_do_best_on_validation_data_are_chosen_for_each_user()
     kept = chosen.filter(ranker="olranknet").select("user", "settings").unique().sort("user")
     assert kept.rows() == [("perfect", "b"), ("random", "a")]
     assert chosen.filter(ranker="pdgd-linear").height == alone.height
+
+
+def test_the_tables_of_a_page_hold_the_summary_s_numbers():
+    page = results.markdown(results.summarise(made_rows(seeds=(0, 1))))
+    head, rule, *lines = page.splitlines()[2:6]
+    columns = "| ranker | offline NDCG@10 | online NDCG | regret | certain ratio |"
+    assert head == columns
+    assert rule == "|---|---|---|---|---|"
+    # olranknet after 100 rounds, seeds 0 and 1: .01 * (9 + 2) and .01 more.
+    mean = made_value("ndcg@10", "olranknet", 0, 100) + 0.005
+    assert lines[0].startswith(f"| olranknet | {mean:.3f} (".replace("0.", "."))
+    assert lines[1].endswith("| - |")  # no certain ratio
+    assert "over 2 runs" in page

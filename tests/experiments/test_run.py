@@ -92,6 +92,7 @@ def test_a_run_leaves_rows_summary_record_and_figures_and_no_parts(
         "rows.parquet",
         "run.json",
         "summary.json",
+        "table.md",
     ]
     assert pl.read_parquet(outcome.out / "rows.parquet").equals(outcome.rows)
     assert json.loads((outcome.out / "summary.json").read_text()) == outcome.summary.to_dicts()

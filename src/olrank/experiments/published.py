@@ -19,6 +19,7 @@ from olrank.errors import DataError
 from olrank.experiments.results import read_rows
 
 _WHAT = ("ranker", "user", "stop", "round", "metric")
+_HEADINGS = (*_WHAT, "published", "ours", "difference", "2 s.e.", "agrees")
 _CLOSE = 0.01  # of offline NDCG; closer than this is agreement whatever the errors
 _ERRORS = 2.0  # combined standard errors
 
@@ -62,16 +63,27 @@ def _compared(rows: pl.DataFrame, line: dict[str, Any], file: Path) -> dict[str,
 def table(compared: pl.DataFrame) -> Table:
     """The comparison for people."""
     drawn = Table(box=None, pad_edge=False, header_style="underline", padding=(0, 2, 0, 0))
-    for heading in ("ranker", "user", "stop", "round", "metric", "published", "ours",
-                    "difference", "2 s.e.", "agrees"):  # fmt: skip
-        drawn.add_column(heading)
+    for heading in _HEADINGS:
+        drawn.add_column(heading, no_wrap=True)
     for line in compared.iter_rows(named=True):
-        digits = 3 if line["metric"].startswith("ndcg@") else 1
-        numbers = (line["published"], line["ours"], line["difference"])
-        drawn.add_row(
-            *(Text(str(line[name])) for name in _WHAT),
-            *(f"{number:.{digits}f}" for number in numbers),
-            f"{_ERRORS * line['standard_error']:.{digits}f}",
-            "yes" if line["agrees"] else "NO",
-        )
+        drawn.add_row(*(Text(cell) for cell in _cells(line)))
     return drawn
+
+
+def markdown(compared: pl.DataFrame) -> str:
+    """The comparison for a page."""
+    lines = ["| " + " | ".join(_HEADINGS) + " | source |", "|---" * (len(_HEADINGS) + 1) + "|"]
+    for line in compared.iter_rows(named=True):
+        lines.append("| " + " | ".join([*_cells(line), line["source"]]) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _cells(line: dict[str, Any]) -> list[str]:
+    digits = 3 if line["metric"].startswith("ndcg@") else 1
+    numbers = (line["published"], line["ours"], line["difference"])
+    return [
+        *(str(line[name]) for name in _WHAT),
+        *(f"{number:.{digits}f}" for number in numbers),
+        f"{_ERRORS * line['standard_error']:.{digits}f}",
+        "yes" if line["agrees"] else "NO",
+    ]

@@ -87,23 +87,47 @@ def summarise(rows: pl.DataFrame) -> pl.DataFrame:
 
 def table(summary: pl.DataFrame) -> Group:
     """The summary for people: a table for each data set, user and stop rule, a line a ranker."""
-    columns = [
-        (metric, heading.format(k=metric.removeprefix("ndcg@")), digits)
-        for column, heading, digits in _COLUMNS
-        if (metric := _metric_of(summary, column))
-    ]
+    columns = _columns(summary)
     blocks = summary.group_by("user", "stop", "dataset", maintain_order=True)
     tables = [
         _block(columns, lines, f"{key[0]} user, stop rule {key[1]}, {key[2]}")
         for key, lines in blocks
     ]
+    return Group(*tables, Text("\n" + _note(summary), style="dim"))
+
+
+def markdown(summary: pl.DataFrame) -> str:
+    """The same tables as Markdown, for a page that shows them."""
+    lines = []
+    for (user, stop, dataset), part in summary.group_by(
+        "user", "stop", "dataset", maintain_order=True
+    ):
+        columns = _columns(part)
+        lines += [f"### {user} user, stop rule {stop}, {dataset}", ""]
+        lines.append("| ranker | " + " | ".join(heading for _, heading, _ in columns) + " |")
+        lines.append("|---" * (len(columns) + 1) + "|")
+        for (ranker,), line in part.group_by("ranker", maintain_order=True):
+            cells = [_cell(line, metric, digits) for metric, _, digits in columns]
+            plain = [cell.replace("[dim]", "(").replace("[/dim]", ")") for cell in cells]
+            lines.append(f"| {ranker} | " + " | ".join(plain) + " |")
+        lines.append("")
+    return "\n".join([*lines, _note(summary), ""])
+
+
+def _columns(summary: pl.DataFrame) -> list[tuple[str, str, int]]:
+    """Metric, heading and decimals of the columns that the summary can fill."""
+    return [
+        (metric, heading.format(k=metric.removeprefix("ndcg@")), digits)
+        for column, heading, digits in _COLUMNS
+        if (metric := _metric_of(summary, column))
+    ]
+
+
+def _note(summary: pl.DataFrame) -> str:
     n, last = _most(summary, "n"), _most(summary, "round")
-    note = (
-        f"\nMean and 95% bootstrap interval over {n} runs (folds x seeds), after {last:,} rounds."
-    )
-    return Group(
-        *tables, Text(note if n > 1 else f"\nOne run, after {last:,} rounds.", style="dim")
-    )
+    if n <= 1:
+        return f"One run, after {last:,} rounds."
+    return f"Mean and 95% bootstrap interval over {n} runs (folds x seeds), after {last:,} rounds."
 
 
 def _block(columns: list[tuple[str, str, int]], lines: pl.DataFrame, title: str) -> Table:
@@ -183,7 +207,12 @@ def read_rows(path: Path) -> pl.DataFrame:
 def write_json(content: Any, path: Path) -> None:
     """Indented JSON with a newline at its end; NaN and infinity are written as null."""
     text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
-    atomically(path, lambda partial: partial.write_text(text + "\n", encoding="utf-8"))
+    write_text(text + "\n", path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Text as UTF-8, all of it or nothing."""
+    atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def _finite(content: Any) -> Any:

@@ -76,6 +76,7 @@ def run(config: Config, out: Path, progress: Reporter | None = None) -> Outcome:
     summary = results.summarise(chosen)
     results.write_rows(rows, out / "rows.parquet")
     results.write_json(summary.to_dicts(), out / "summary.json")
+    results.write_text(results.markdown(summary), out / "table.md")
     n_resumed = sum(resumed for _, resumed in found)
     results.write_json(_record(config, folds, started, n_resumed), out / "run.json")
     figures = draw_all(chosen, out / "figures")

@@ -23,6 +23,16 @@ import jax.numpy as jnp
 from olrank.types import Array, Key, PyTree, Ranking
 
 
+def settled(scores: Array) -> Array:
+    """The same scores, computed once.
+
+    A compiler may compute a score twice and round it differently each time. Compared with itself,
+    such a score is above itself: a document that certainly precedes itself, and is never shown.
+    """
+    barrier: Callable[[Array], Array] = jax.lax.optimization_barrier
+    return barrier(scores)
+
+
 def certain(scores: Array, widths: Array) -> Array:
     """Pairs whose order is certain: omega_t of Definition 1.
 
@@ -33,8 +43,9 @@ def certain(scores: Array, widths: Array) -> Array:
     Returns:
         [n_docs, n_docs] bool; True at (i, j) when i certainly stands above j.
     """
-    p_above = jax.nn.sigmoid(scores[:, None] - scores[None, :])
-    return p_above - widths > 0.5
+    scores = settled(scores)
+    difference = scores[:, None] - scores[None, :]
+    return (difference > 0) & (jax.nn.sigmoid(difference) - widths > 0.5)
 
 
 def draw_topological(
@@ -74,6 +85,7 @@ def draw_blocks(
     Components are ordered by their best score. Two components can interleave by score, and a
     component can hold certain pairs, so this order can reverse a certain pair.
     """
+    scores = settled(scores)
     edges = certain & mask[:, None] & mask[None, :]
     block = _components(~edges & ~edges.T & mask[:, None] & mask[None, :])
     best = jax.ops.segment_max(jnp.where(mask, scores, -jnp.inf), block, scores.shape[0])[block]
@@ -94,7 +106,7 @@ def draw_blocks(
 
 def draw_greedy(key: Key, scores: Array, mask: Array, k: int) -> Ranking:
     """The k best by score, ties drawn at random: nothing is explored, every order is certain."""
-    n_docs = scores.shape[0]
+    n_docs, scores = scores.shape[0], settled(scores)
     tie_break = jax.random.uniform(key, (n_docs,))
     order = jnp.lexsort((tie_break, jnp.where(mask, -scores, jnp.inf), ~mask))
     order = _fit(order.astype(jnp.int32), k)

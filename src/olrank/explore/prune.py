@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from olrank.explore import confidence as conf
-from olrank.explore.order import certain
+from olrank.explore.order import certain, settled
 from olrank.types import Array, Factors
 
 _SIZES = (32, 96)  # documents whose exact norms are taken; more take the dense way
@@ -44,6 +44,7 @@ def pruned(
     k: int, scores: Array, factors: Factors, A: Array, alpha: Array, eps: Array, mask: Array
 ) -> Array:
     """[n_docs, n_docs] the certain orders, as far as a list of k can depend on them."""
+    scores = settled(scores)
     low, high = _norm_bounds(factors, A, mask)
     both = mask[:, None] & mask[None, :]
     surely = both & certain(scores, conf.widths(high[:, None] + high[None, :], alpha, eps))

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from olrank.explore import confidence as conf
+from olrank.explore.order import settled
 from olrank.feedback import pairs as pairing
 from olrank.rankers import explorer
 from olrank.rankers.entry import Entry
@@ -84,7 +85,7 @@ def epsilon_greedy(design: Design) -> Ranker:
 
 def _draw(key: Key, scores: Array, mask: Array, k: int, epsilon: Array) -> Ranking:
     """Fill the slots one by one; Gumbel noise by document, so that padding changes nothing."""
-    n_docs = scores.shape[0]
+    n_docs, scores = scores.shape[0], settled(scores)
     shown = jnp.arange(k) < jnp.sum(mask)
 
     def fill(left: Array, slot: Array) -> tuple[Array, tuple[Array, Array]]:

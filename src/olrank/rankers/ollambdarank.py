@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from olrank.explore.order import settled
 from olrank.feedback import history as ring
 from olrank.rankers import descent
 from olrank.rankers.entry import Entry
@@ -89,7 +90,9 @@ def _gather_impressions(history: ring.History, counters: Array) -> Batch:
 def _lambda_loss(scorer: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
     n, k = batch.rows.shape
     scores = scorer(rows.features[batch.rows.reshape(-1)]).reshape(n, k)
-    changes = jax.vmap(delta_ndcg)(jax.lax.stop_gradient(scores), batch.clicks, batch.examined > 0)
+    changes = jax.vmap(delta_ndcg)(
+        settled(jax.lax.stop_gradient(scores)), batch.clicks, batch.examined > 0
+    )
     lists = jnp.arange(n)[:, None]
     margin = scores[lists, batch.winners] - scores[lists, batch.losers]
     weights = jnp.where(keep[:, None], batch.weights, 0.0)
