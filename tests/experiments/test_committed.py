@@ -24,10 +24,13 @@ def test_both_presets_beat_a_random_order_and_their_own_first_round(preset, user
     last = int(rows["round"].max())
     ours = offline(rows, preset, user, last)
     assert len(ours) == 5 * 3  # folds x seeds
-    for other in (offline(rows, "random order", user, last), offline(rows, preset, user, 1)):
-        found = paired(ours, other)
-        assert found.difference > 0.05
-        assert found.p_value < 0.01
+    against_random = paired(ours, offline(rows, "random order", user, last))
+    assert against_random.low > 0.05
+    assert against_random.p_value < 0.01
+    # One round's ranker varies a lot between seeds, so this is the weaker statement.
+    against_itself = paired(ours, offline(rows, preset, user, 1))
+    assert against_itself.low > 0
+    assert against_itself.p_value < 0.05
 
 
 def test_pdgd_stands_above_dbgd_for_the_informational_user():
