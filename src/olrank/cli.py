@@ -73,6 +73,15 @@ def list_names() -> None:
     console.print(f"[bold]synthetic[/bold]  {', '.join(synthetic.PRESETS)}")
 
 
+@app.command("devices")
+def list_devices() -> None:
+    """Say what JAX computes on here, and how to use a GPU."""
+    from olrank.experiments.machine import devices
+
+    for line in devices():
+        typer.echo(line)
+
+
 @app.command("run")
 def run_config(
     config: Annotated[
