@@ -100,9 +100,11 @@ def test_certain_orders_never_form_a_cycle(f, CB):
         assert np.all(f[:, None] > f[None, :], where=graph)
 
 
-def test_negative_widths_would_form_a_cycle():
-    graph = np.asarray(certain(jnp.zeros(2), jnp.full((2, 2), -0.1)))
-    assert not oracle.is_acyclic(graph)
+def test_not_even_negative_widths_form_a_cycle():
+    """Definition 1 alone would: with widths of -.1 both orders of a tie lie above 1/2."""
+    widths = np.full((2, 2), -0.1)
+    assert oracle.is_acyclic(np.asarray(certain(jnp.zeros(2), jnp.asarray(widths))))
+    assert not oracle.is_acyclic(oracle_confidence.certain(np.zeros(2), widths))
 
 
 def test_certain_orders_need_not_be_transitive_even_with_the_widths_of_one_a():
