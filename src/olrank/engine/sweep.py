@@ -75,7 +75,6 @@ def run(
             now = waiting[: max(1, size)]
             # One program for all batches of a group.
             padded = now + [now[-1]] * (min(size, len(members)) - len(now))
-            done_before = n_done
             try:
                 measured = lockstep.run(
                     replicas[now[0]].ranker,
@@ -88,7 +87,7 @@ def run(
                     k=k,
                     empty=empty,
                     evaluate_after=evaluate_after,
-                    progress=_scaled(progress, done_before, len(now), rounds, len(replicas)),
+                    progress=_scaled(progress, n_done, len(now), rounds, len(replicas)),
                 )
             except jax.errors.JaxRuntimeError as error:
                 if "RESOURCE_EXHAUSTED" not in str(error) or size <= 2:
@@ -108,8 +107,8 @@ def _fitting(replica: Replica, n_shards: int, train: Dataset) -> int:
     shapes = jax.eval_shape(
         lambda key: replica.ranker.init(key, train.n_features, replica.numbers), jax.random.key(0)
     )
-    n_params = _bytes(getattr(shapes, "theta", ()))
-    tangents = int(train.sizes.max()) * n_params * _TANGENT_COPIES
+    # A tangent is as large as the parameters.
+    tangents = int(train.sizes.max()) * _bytes(getattr(shapes, "theta", ())) * _TANGENT_COPIES
     # A state is there twice while a step writes the next one.
     each = 2 * n_shards * _bytes(shapes) + tangents
     limit = _CPU_BYTES
