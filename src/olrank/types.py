@@ -128,12 +128,15 @@ class Impression(NamedTuple):
         candidates: [max_docs] int32, rows of all candidates of the query, which are neighbours in
             the table, -1 where padded. Only the simulator gives them, and only a ranker whose
             table entry says `sees_grades` reads them.
+        seen: [k] bool, False at slots that never came into view, where the system knows; all were
+            when None. The ranking's own `shown` stays as drawn: its probabilities need it.
     """
 
     rows: Array
     clicks: Array
     ranking: Ranking
     candidates: Array | None = None
+    seen: Array | None = None
 
 
 class Rows(NamedTuple):

@@ -140,10 +140,40 @@ def test_only_uncertain_drops_certain_pairs_after_matching():
     assert teach([0, 1], 5, certain, rule="matched", only_uncertain=True) == {}
 
 
-def test_a_clicks_weight_is_the_pairs_weight():
-    found = teach([0.0, 2.5, 0.5, 0.0, 0.0], 5, rule="all")
-    assert found == {(1, 0): 2.5, (1, 3): 2.5, (2, 0): 0.5, (2, 3): 0.5}
-    assert teach([0.0, 2.5, 0.5, 0.0, 0.0], 5, rule="independent") == {(1, 0): 2.5, (2, 3): 0.5}
+def test_a_pair_weighs_the_difference_of_its_clicks():
+    clicks = [0.0, 2.5, 0.5, 0.0, 0.0]
+    with_unclicked = {(1, 0): 2.5, (1, 3): 2.5, (2, 0): 0.5, (2, 3): 0.5}
+    assert teach(clicks, 5, rule="all") == {**with_unclicked, (1, 2): 2.5 - 0.5}
+    assert teach(clicks, 5, rule="independent") == {(1, 0): 2.5, (2, 3): 0.5}
+    assert teach([0.5, 2.0, 3.0, 1.0], 5, rule="independent") == {(1, 0): 1.5, (2, 3): 2.0}
+    assert teach([2.0, 2.0, 0.0, 0.0], 5, rule="independent") == {}
+    found = teach([2.0, 1.0, 0.0], 5, rule="matched", seed=3)
+    assert set(found) <= {(0, 2), (1, 2)}  # clicked with unclicked only
+
+
+def test_a_clicked_loser_was_surely_examined():
+    found = teach([1, 3, 0], 5, power=2.0, rule="all", examination="position-based")
+    assert found == pytest.approx({(1, 0): 3 - 1, (0, 2): 1 * 3**-2.0, (1, 2): 3 * 3**-2.0})
+    found = teach([3, 1], 5, power=2.0, rule="all", examination="position-based")
+    assert found == {(0, 1): 3 - 1}  # not (3 - 1) / 2^2
+
+
+def test_of_more_pairs_than_fit_the_heaviest_are_kept():
+    clicks = [5.0, 4.0, 3.0, 2.0, 1.0]
+    assert pairs.n_max("all", 5) == 2 * 3
+    every = {(a, b): clicks[a] - clicks[b] for a in range(5) for b in range(a + 1, 5)}
+    found = teach(clicks, 5, rule="all")
+    assert found == {pair: weight for pair, weight in every.items() if weight >= 2.0}
+    assert len(found) == 6
+
+
+def test_slots_out_of_view_are_not_examined():
+    k, clicks = 5, in_slots([1.0, 0.0, 0.0], 5)
+    plain = impression(clicks, np.arange(k) < 4, np.zeros((k, k), bool))
+    assert np.asarray(pairs.in_view(plain)).tolist() == [True] * 4 + [False]
+    short = plain._replace(seen=np.arange(k) < 1)
+    assert int(pairs.last_examined(clicks, pairs.in_view(plain))) == 2
+    assert int(pairs.last_examined(clicks, pairs.in_view(short))) == 1
 
 
 def test_position_based_examination_weighs_a_loser_by_one_over_rank_to_the_power():

@@ -61,6 +61,27 @@ def test_the_memo_of_a_draw_gives_the_same_step_as_all_scores_would():
     np.testing.assert_allclose(after.theta - state.theta, RATE * step, rtol=1e-10)
 
 
+def test_of_two_clicked_documents_the_heavier_click_wins_by_the_difference():
+    scores = [0.3, -0.2, 0.1]
+    found = _document_weights(drawn(scores, (0, 1), (3.0, 1.0)))
+
+    def log_p(first, second):
+        e = np.exp(scores)
+        return np.log(e[first] / e.sum()) + np.log(e[second] / (e.sum() - e[first]))
+
+    rho = 1 / (1 + np.exp(log_p(0, 1) - log_p(1, 0)))
+    margin = 0.3 - -0.2
+    push = (3.0 - 1.0) * rho * np.exp(margin) / (1 + np.exp(margin)) ** 2
+    np.testing.assert_allclose(found, [push, -push], rtol=1e-10)
+
+
+def test_a_slot_out_of_view_does_not_lose():
+    whole = drawn([0.3, -0.2, 0.1], (0, 1, 2), (1.0, 0.0, 0.0))
+    assert float(_document_weights(whole)[1]) < 0
+    short = whole._replace(seen=jnp.arange(3) < 1)
+    np.testing.assert_array_equal(_document_weights(short), 0.0)
+
+
 @pytest.mark.parametrize("activation", ["relu", "sigmoid"])
 def test_a_neural_step_is_the_oracles_with_gradients_by_finite_differences(activation):
     ranker, state, learn = started("pdgd-neural", width=4, activation=activation)

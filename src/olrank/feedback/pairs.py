@@ -6,9 +6,14 @@ Omega_t                           "all"                    Eq. (loss)
 Omega_t^ind, D = (1,2), (3,4)..   "independent"            Sec. 3.2
 (released code)                   "matched"                clicked and unclicked shuffled and zipped
 
-A pair's winner was clicked, its loser was examined and not clicked. The pair's weight is the
-click's weight, times the chance that the loser was examined, times the swap weight where that is
-asked for.
+A pair's winner was clicked with a greater weight than its loser, which was examined: most often it
+was not clicked at all. The pair's weight is the difference of the two clicks' weights, times the
+chance that the loser was examined (1 where it was clicked), times the swap weight where that is
+asked for. With plain clicks, all of weight 1, these are the paper's pairs.
+
+"matched" joins clicked with unclicked documents only. "all" holds as many pairs as plain clicks can
+teach (`n_max`); of the few more that four or more different weights in one list can teach, it keeps
+the heaviest.
 """
 
 from __future__ import annotations
@@ -48,8 +53,14 @@ def check_rules(rule: str, examination: str) -> None:
 
 
 def n_max(rule: str, k: int) -> int:
-    """The most pairs that one list of k can teach."""
+    """The most pairs that one list of k can teach by plain clicks, and the most that are kept."""
     return (k // 2) * (k - k // 2) if rule == "all" else k // 2
+
+
+def in_view(impression: Impression) -> Array:
+    """[k] bool, the slots that were filled and that the user can have looked at."""
+    shown = impression.ranking.shown
+    return shown if impression.seen is None else shown & impression.seen
 
 
 def last_examined(clicks: Array, shown: Array) -> Array:
@@ -96,44 +107,44 @@ def select(
         only_uncertain: leave out pairs whose order was certain when they were shown.
         swap_weights: [k, k] rho at slots (x, y), x < y; None weighs all pairs alike.
     """
-    clicks = impression.clicks
-    clicked = (clicks > 0) & impression.ranking.shown
-    seen_not_clicked = ~clicked & (examined > 0)
-    usable = clicked[:, None] & seen_not_clicked[None, :]
+    clicks = jnp.where(impression.ranking.shown, impression.clicks, 0.0)
+    chance = jnp.where(clicks > 0, 1.0, examined)
+    preferred = (clicks[:, None] > clicks[None, :]) & (chance > 0)[None, :]
+    weight = jnp.where(preferred, (clicks[:, None] - clicks[None, :]) * chance[None, :], 0.0)
     if only_uncertain:
         certain = impression.ranking.certain
-        usable = usable & ~(certain | certain.T)
+        weight = jnp.where(certain | certain.T, 0.0, weight)
+    if rule == "matched":
+        weight = jnp.where(clicks[None, :] > 0, 0.0, weight)
     winners, losers = {"independent": _neighbours, "matched": _matched, "all": _all}[rule](
-        key, clicked, usable, seen_not_clicked
+        key, clicks, examined, weight
     )
-    weights = jnp.where(usable[winners, losers], clicks[winners] * examined[losers], 0.0)
-    if rule == "all":  # nonzero() fills its tail with slot 0 twice, which is never usable
-        weights = jnp.where(winners == losers, 0.0, weights)
+    weights = weight[winners, losers]
     if swap_weights is not None:
         weights = weights * jnp.maximum(swap_weights, swap_weights.T)[winners, losers]
     return Pairs(winners.astype(jnp.int32), losers.astype(jnp.int32), weights)
 
 
-def _neighbours(
-    key: Key, clicked: Array, usable: Array, seen_not_clicked: Array
-) -> tuple[Array, Array]:
-    upper = jnp.arange(0, 2 * (clicked.shape[0] // 2), 2)
+def _neighbours(key: Key, clicks: Array, examined: Array, weight: Array) -> tuple[Array, Array]:
+    upper = jnp.arange(0, 2 * (clicks.shape[0] // 2), 2)
     lower = upper + 1
-    upper_wins = clicked[upper]
+    upper_wins = (clicks[upper] > 0) & (clicks[upper] >= clicks[lower])
     return jnp.where(upper_wins, upper, lower), jnp.where(upper_wins, lower, upper)
 
 
-def _matched(
-    key: Key, clicked: Array, usable: Array, seen_not_clicked: Array
-) -> tuple[Array, Array]:
-    k = clicked.shape[0]
+def _matched(key: Key, clicks: Array, examined: Array, weight: Array) -> tuple[Array, Array]:
+    k = clicks.shape[0]
     coins = jax.random.uniform(key, (2, k))
+    clicked = clicks > 0
     winners = jnp.lexsort((coins[0], ~clicked))[: k // 2]
-    losers = jnp.lexsort((coins[1], ~seen_not_clicked))[: k // 2]
+    losers = jnp.lexsort((coins[1], clicked | (examined <= 0)))[: k // 2]
     return winners, losers
 
 
-def _all(key: Key, clicked: Array, usable: Array, seen_not_clicked: Array) -> tuple[Array, Array]:
-    size = n_max("all", clicked.shape[0])
-    winners, losers = jnp.nonzero(usable, size=size, fill_value=0)
+def _all(key: Key, clicks: Array, examined: Array, weight: Array) -> tuple[Array, Array]:
+    size = n_max("all", clicks.shape[0])
+    heaviest = jnp.argsort(-weight.reshape(-1), stable=True)[:size]
+    kept = jnp.zeros(weight.size, bool).at[heaviest].set(True).reshape(weight.shape)
+    # The tail is filled with slot 0 twice, whose weight is 0.
+    winners, losers = jnp.nonzero(kept & (weight > 0), size=size, fill_value=0)
     return winners, losers

@@ -9,7 +9,9 @@ w_{t+1} = w_t + gamma u_t            learn                   DBGD, Alg. 1
 The direction is drawn from the ranking's key. The memo keeps that key and each slot's credit, so a
 stored ranking takes a few bytes. The candidate wins when, over all ways in which the two could have
 contributed the clicked documents, it is credited with more clicks than the current ranker more
-often than with fewer. The probability is exact, given the direction and how ties were broken.
+often than with fewer. Where clicks have different weights, it wins when it is credited with more
+weight than the current ranker on average: a sum of weights has no small table of outcomes. The
+probability is exact, given the direction and how ties were broken.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from olrank.errors import unknown_name
 from olrank.explore.interleave import interleave, ranks
 from olrank.rankers.entry import Entry
 from olrank.rankers.explorer import choose_net
 from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
+
+_SAMPLES = 10_000  # ways to assign the clicks that the released code looks at
 
 
 class Numbers(NamedTuple):
@@ -40,11 +45,19 @@ class Numbers(NamedTuple):
 
 
 class LinearDesign(NamedTuple):
-    """Settings of the linear ranker; interleaving is "probabilistic" or "team-draft"."""
+    """Settings of the linear ranker.
+
+    Attributes:
+        k: slots shown.
+        network: "linear".
+        interleaving: "probabilistic" or "team-draft".
+        credit: who won is "exact", or "sampled" as in the released code.
+    """
 
     k: int = 10
     network: str = "linear"
     interleaving: str = "probabilistic"
+    credit: str = "exact"
 
 
 class NeuralDesign(NamedTuple):
@@ -56,6 +69,7 @@ class NeuralDesign(NamedTuple):
     depth: int = 2
     activation: str = "relu"
     interleaving: str = "probabilistic"
+    credit: str = "exact"
 
 
 class State(NamedTuple):
@@ -77,6 +91,8 @@ def dbgd(design: Any) -> Ranker:
     """DBGD on whichever net the design names."""
     net = choose_net(design)
     duel = interleave(design.interleaving)
+    if design.credit not in ("exact", "sampled"):
+        raise unknown_name("credit", design.credit, ("exact", "sampled"))
 
     def init(key: Key, n_features: int, numbers: Numbers) -> State:
         dtype = jnp.result_type(float)
@@ -96,7 +112,8 @@ def dbgd(design: Any) -> Ranker:
 
     def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
         memo: Memo = impression.ranking.memo
-        wins = _expected_sign(memo.credit, impression.clicks) > 0
+        sampling_key = key if design.credit == "sampled" else None
+        wins = _candidate_wins(memo.credit, impression.clicks, sampling_key)
         rate = state.numbers.learning_rate * state.numbers.decay**state.n_steps
         direction = _direction(jax.random.wrap_key_data(memo.direction_key), state.theta)
         theta = _move(state.theta, jnp.where(wins, rate, 0.0), direction)
@@ -121,8 +138,21 @@ def _move(theta: PyTree, length: Array, direction: PyTree) -> PyTree:
     return jax.tree.map(lambda t, u: t + length * u, theta, direction)
 
 
-def _expected_sign(credit: Array, clicks: Array) -> Array:
-    """E[sign(clicks credited to the candidate - clicks credited to the current ranker)].
+def _candidate_wins(credit: Array, clicks: Array, sampling_key: Key | None = None) -> Array:
+    """Whether the duel goes to the candidate; by count where all clicks weigh the same."""
+    clicked = clicks > 0
+    heaviest = jnp.max(clicks)
+    alike = jnp.all(~clicked | (clicks == heaviest))
+    p_win, p_lose = _outcomes(credit, clicks)
+    lead = p_win - p_lose
+    if sampling_key is not None:
+        lead = _sampled_lead(sampling_key, p_win, p_lose)
+    weighed = jnp.sum(jnp.where(clicked, credit * clicks, 0.0))
+    return jnp.where(alike, lead, weighed) > 0
+
+
+def _outcomes(credit: Array, clicks: Array) -> tuple[Array, Array]:
+    """Chances that the candidate is credited with more clicks than the current ranker, and fewer.
 
     Each click goes to the candidate with probability (1 + credit) / 2, independently. A duel counts
     clicks; their weights do not matter.
@@ -141,10 +171,20 @@ def _expected_sign(credit: Array, clicks: Array) -> Array:
         return jnp.where(clicked, moved, p), None
 
     p_difference, _ = jax.lax.scan(count, p_difference, (credit, clicks))
-    return jnp.sum(p_difference[k + 1 :]) - jnp.sum(p_difference[:k])
+    return jnp.sum(p_difference[k + 1 :]), jnp.sum(p_difference[:k])
 
 
-_RELEASED = {"decay": 0.9999977}
+def _sampled_lead(key: Key, p_win: Array, p_lose: Array) -> Array:
+    """Share of wins less share of losses among _SAMPLES sampled ways, by the central limit.
+
+    Without a click nobody can win or lose, the variance is 0, and so is the lead.
+    """
+    lead = p_win - p_lose
+    variance = jnp.maximum(p_win + p_lose - lead**2, 0.0) / _SAMPLES
+    return lead + jnp.sqrt(variance) * jax.random.normal(key, (), lead.dtype)
+
+
+_RELEASED = {"decay": 0.9999977, "credit": "sampled"}
 
 LINEAR = Entry(
     summary="Duels with a random neighbour by interleaving; linear.",

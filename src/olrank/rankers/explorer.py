@@ -170,17 +170,7 @@ def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
 
     def rank(state: State, key: Key, features: Array, mask: Array, k: int) -> Ranking:
         scores = net.score(state.theta, features)
-        alpha, eps = _alpha_eps(state, design)
-        if way.factored:
-            factors = net.factors(state.theta, features)
-            A = state.confidence.A
-            # The blocks order depends on every pair, not only on what can be shown.
-            find = prune.certain_orders(k) if design.order == "topological" else prune.dense
-            certain = find(scores, factors, A, alpha, eps, mask)
-        else:
-            g = net.tangents(state.theta, features)
-            norms = conf.pair_norms(way, state.confidence, g, mask)
-            certain = orders.certain(scores, conf.widths(norms, alpha, eps))
+        certain = certain_orders(design, state, features, scores, mask, k)
         return draw(key, certain, scores, mask, k, swaps=swaps)
 
     def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
@@ -194,6 +184,29 @@ def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
         return state._replace(theta=theta, theta_0=theta_0)
 
     return Ranker(init, score, rank, learn)
+
+
+def certain_orders(
+    design: Any, state: State, features: Array, scores: Array, mask: Array, k: int
+) -> Array:
+    """[n_docs, n_docs] omega_t, as far as a list of k that keeps it can depend on it."""
+    net, way = choose_net(design), conf.kind(design.confidence)
+    alpha, eps = _alpha_eps(state, design)
+    if not way.factored:
+        return orders.certain(scores, pair_widths(design, state, features, mask))
+    factors = net.factors(state.theta, features)
+    # The blocks order depends on every pair, not only on what can be shown.
+    find = prune.certain_orders(k) if design.order == "topological" else prune.dense
+    found: Array = find(scores, factors, state.confidence.A, alpha, eps, mask)
+    return found
+
+
+def pair_widths(design: Any, state: State, features: Array, mask: Array) -> Array:
+    """[n_docs, n_docs] CB_ij of Definition 1, of every pair of candidates."""
+    net, way = choose_net(design), conf.kind(design.confidence)
+    alpha, eps = _alpha_eps(state, design)
+    tangents = (net.factors if way.factored else net.tangents)(state.theta, features)
+    return conf.widths(conf.pair_norms(way, state.confidence, tangents, mask), alpha, eps)
 
 
 def initial_state(
@@ -225,7 +238,7 @@ def observe(
         )
     examined = pairing.p_examined(
         impression.clicks,
-        impression.ranking.shown,
+        pairing.in_view(impression),
         design.examination,
         state.numbers.examination_power,
     )

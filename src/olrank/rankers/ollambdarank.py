@@ -4,10 +4,10 @@ Paper                     Here            Where
 LambdaRank's gradient     _lambda_loss    Sec. 3.2, "Extend to LambdaRank"
 delta NDCG                delta_ndcg      not stated; our reading below
 
-Gains are the clicks themselves, ranks are those under the current network among the examined
-documents of the same impression, and the ideal DCG is over those documents. So the history keeps
-whole impressions, and a step takes impressions (`history_batch` counts them) with all their pairs.
-Everything else is olRankNet's.
+Gains are the clicks themselves (their weights, where they differ), ranks are those under the
+current network among the examined documents of the same impression, and the ideal DCG is over those
+documents. So the history keeps whole impressions, and a step takes impressions (`history_batch`
+counts them) with all their pairs. Everything else is olRankNet's.
 """
 
 from __future__ import annotations

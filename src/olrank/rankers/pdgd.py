@@ -6,9 +6,11 @@ rho(d_k, d_l, R, D)                      plackett_luce.swap_weights   PDGD, Eq. 
 clicked > examined unclicked             feedback.pairs, "all"        PDGD, Sec. 4
 e^fk e^fl / (e^fk + e^fl)^2 (fk' - fl')  _document_weights, learn     PDGD, Eq. 8
 
-Examined is everything above the last click and one below it. Scores and probabilities in the
-gradient are those of the draw, kept in the ranking's memo. `update_every` sums the gradients of
-that many impressions before a step. The rate decays with every step that moves anything.
+Examined is everything above the last click and one below it. Of two clicked documents the one with
+the heavier click wins, and a pair weighs the difference of its clicks' weights. Scores and
+probabilities in the gradient are those of the draw, kept in the ranking's memo. `update_every` sums
+the gradients of that many impressions before a step. The rate decays with every step that moves
+anything.
 """
 
 from __future__ import annotations
@@ -99,11 +101,13 @@ def pdgd(design: Any) -> Ranker:
 
 def _document_weights(impression: Impression) -> Array:
     """[k] how much each shown document's score is pushed: the sum over its pairs."""
-    clicks, shown = impression.clicks, impression.ranking.shown
+    shown = impression.ranking.shown
+    clicks = jnp.where(shown, impression.clicks, 0.0)
     memo: plackett_luce.Memo = impression.ranking.memo
-    examined = jnp.arange(clicks.shape[0]) < pairing.last_examined(clicks, shown)
-    clicked = (clicks > 0) & shown
-    pair = jnp.where(clicked[:, None] & (examined & ~clicked)[None, :], clicks[:, None], 0.0)
+    last = pairing.last_examined(clicks, pairing.in_view(impression))
+    examined = jnp.arange(clicks.shape[0]) < last
+    heavier = clicks[:, None] - clicks[None, :]
+    pair = jnp.where((heavier > 0) & examined[None, :], heavier, 0.0)
     margin = memo.scores[:, None] - memo.scores[None, :]
     slope = jax.nn.sigmoid(margin) * jax.nn.sigmoid(-margin)
     push = pair * plackett_luce.swap_weights(memo, shown) * slope
