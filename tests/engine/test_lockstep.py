@@ -137,7 +137,7 @@ def test_rankers_with_the_same_seed_meet_the_same_queries_and_moods():
 
 
 @pytest.mark.usefixtures("x64")
-def test_neither_other_seeds_nor_chunks_nor_buckets_change_a_seed(monkeypatch):
+def test_neither_other_seeds_nor_chunks_nor_buckets_change_a_seed():
     rounds = 53  # a prime, so that chunks do not divide it
     told = []
     few = run("pdgd-linear", (0, 1), rounds, progress=lambda done, of: told.append((done, of)))
@@ -147,9 +147,10 @@ def test_neither_other_seeds_nor_chunks_nor_buckets_change_a_seed(monkeypatch):
     np.testing.assert_allclose(few.offline, many.offline[:2], rtol=1e-9)
     same(few, run("pdgd-linear", (0, 1), rounds, sizes=(5, int(TRAIN.sizes.max()))))
 
-    monkeypatch.setattr(lockstep, "_CHUNK", 20)
     told.clear()
-    chunks = run("pdgd-linear", (0, 1), rounds, progress=lambda done, of: told.append((done, of)))
+    chunks = run(
+        "pdgd-linear", (0, 1), rounds, chunk=20, progress=lambda done, of: told.append((done, of))
+    )
     assert told == [(20, 53), (40, 53), (53, 53)]
     same(few, chunks)
     np.testing.assert_allclose(few.offline, chunks.offline, rtol=1e-9)

@@ -86,14 +86,40 @@ def test_one_replica_is_pruned_and_several_take_the_dense_way():
         np.testing.assert_array_equal(found, prune.dense(*each))
 
 
-def test_a_layer_s_gram_matrix_does_not_depend_on_the_blocks(monkeypatch, x64):
+def test_norms_do_not_depend_on_how_many_pairs_are_taken_at_once(monkeypatch, x64):
     rng = np.random.default_rng(0)
     factors = ((jnp.asarray(rng.normal(size=(N, 6))), jnp.asarray(rng.random((N, 5)))),)
     known = confidence.Confidence(jnp.asarray(0.5 + rng.random(30)), jnp.zeros(()))
     way = confidence.kind("diagonal")
     whole = confidence.pair_norms(way, known, factors, MASK)
-    for floats in (N * 5, 2 * N * 5, 3 * N * 5):
-        monkeypatch.setattr(confidence, "_CACHE_FLOATS", floats)
+    for pairs in (1, 7, N * (N - 1) // 2 - 1):
+        monkeypatch.setattr(confidence, "_CACHE_FLOATS", 6 * pairs)
         np.testing.assert_allclose(
-            confidence.pair_norms(way, known, factors, MASK), whole, rtol=1e-9, atol=1e-12
+            confidence.pair_norms(way, known, factors, MASK), whole, rtol=1e-12, atol=1e-14
         )
+
+
+def test_norms_of_outer_products_are_those_of_the_tangents_multiplied_out(x64):
+    rng = np.random.default_rng(1)
+    delta, inputs = rng.normal(size=(N, 6)), rng.random((N, 5))
+    A = 0.5 + rng.random(30)
+    g = np.einsum("no,ni->noi", delta, inputs).reshape(N, -1)[:REAL]
+    exact = np.sqrt((((g[:, None] - g[None, :]) ** 2) / A).sum(2))
+    known = confidence.Confidence(jnp.asarray(A), jnp.zeros(()))
+    factors = ((jnp.asarray(delta), jnp.asarray(inputs)),)
+    found = confidence.pair_norms(confidence.kind("diagonal"), known, factors, MASK)
+    np.testing.assert_allclose(found[:REAL, :REAL], exact, rtol=1e-9, atol=1e-7)
+
+
+def test_near_duplicates_of_outer_products_keep_their_digits_in_single_precision():
+    """Documents a ten-thousandth apart: a Gram matrix would leave none of the digits."""
+    rng = np.random.default_rng(2)
+    delta = (1.0 + 1e-4 * rng.normal(size=(N, 6))).astype(np.float32)
+    inputs = (0.5 + 1e-4 * rng.normal(size=(N, 5))).astype(np.float32)
+    A = (0.5 + rng.random(30)).astype(np.float32)
+    g = np.einsum("no,ni->noi", delta.astype(float), inputs.astype(float)).reshape(N, -1)[:REAL]
+    exact = np.sqrt((((g[:, None] - g[None, :]) ** 2) / A).sum(2))
+    known = confidence.Confidence(jnp.asarray(A), jnp.zeros(()))
+    factors = ((jnp.asarray(delta), jnp.asarray(inputs)),)
+    found = confidence.pair_norms(confidence.kind("diagonal"), known, factors, MASK)
+    np.testing.assert_allclose(found[:REAL, :REAL], exact, rtol=1e-3, atol=1e-12)

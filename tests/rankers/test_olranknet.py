@@ -30,9 +30,12 @@ NUMBERS = {"learning_rate": 0.05, "pull": 0.4, "prior": 0.8, "alpha": 0.15}
 def assert_same_state(state, theirs):
     ours = network.flatten(as_oracle(state.theta))
     np.testing.assert_allclose(ours, network.flatten(theirs.theta), rtol=1e-8, atol=1e-11)
-    A = np.asarray(state.confidence.A)
-    expected = theirs.A if theirs.A.ndim == 1 else np.linalg.inv(theirs.A)
-    np.testing.assert_allclose(A, expected, rtol=1e-8, atol=1e-10)
+    if theirs.A.ndim == 1:
+        np.testing.assert_allclose(state.confidence.A, theirs.A, rtol=1e-8, atol=1e-10)
+    else:
+        inverse = np.linalg.inv(theirs.A)
+        np.testing.assert_allclose(state.confidence.inverse, inverse, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(state.confidence.matrix, theirs.A, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.usefixtures("x64")

@@ -86,7 +86,7 @@ def test_every_round_is_solved_and_the_confidence_is_the_dense_matrix(loss_scale
         strength = pull if loss_scale == "sum" else 2 * len(seen) * pull
         expected = oracle.solve(seen, strength) if len(seen) else np.zeros(D)
         np.testing.assert_allclose(state.theta, expected, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(state.confidence.A, np.linalg.inv(A), rtol=1e-9)
+        np.testing.assert_allclose(state.confidence.inverse, np.linalg.inv(A), rtol=1e-9)
     assert len(seen) > 4
 
 

@@ -9,7 +9,7 @@ _STEP = 16  # sizes are multiples of it: vector units are filled, and there are 
 _POWER = 2.0  # ranking works on pairs of candidates
 
 
-def bucket_sizes(sizes: npt.ArrayLike, n_buckets: int = 4) -> tuple[int, ...]:
+def bucket_sizes(sizes: npt.ArrayLike, n_buckets: int = 6) -> tuple[int, ...]:
     """Sizes to pad queries to, at the least expected work.
 
     Args:

@@ -163,6 +163,7 @@ def run(
     empty: ndcgs.EmptyRule = "skip",
     evaluate_after: Sequence[int] | None = None,
     sizes: Sequence[int] | None = None,
+    chunk: int = _CHUNK,
     progress: Progress | None = None,
 ) -> Measured:
     """Simulate every replica on every shard.
@@ -180,6 +181,7 @@ def run(
         evaluate_after: rounds from 1; `evaluation_rounds(rounds)` when None.
         sizes: of the buckets; chosen for the data when None, the largest query's size for a plain
             scan without buckets.
+        chunk: rounds between two reports, at most.
         progress: told after every chunk.
 
     Returns:
@@ -201,7 +203,7 @@ def run(
     parts: list[tuple[npt.NDArray[np.floating], ...]] = []
     done = 0
     while done < rounds:
-        span = np.arange(done + 1, done + 1 + _chunk_length(rounds, done))
+        span = np.arange(done + 1, done + 1 + _chunk_length(rounds, done, chunk))
         states, measured = _chunk(
             ranker, protocol, states, shard_keys, queries, tests, crowd,
             jnp.asarray(span, jnp.int32), jnp.asarray(np.isin(span, evaluated)),
@@ -223,10 +225,10 @@ def _checked_rounds(evaluate_after: Sequence[int], rounds: int) -> list[int]:
     return evaluated
 
 
-def _chunk_length(rounds: int, done: int) -> int:
+def _chunk_length(rounds: int, done: int, most: int) -> int:
     """Equal chunks where possible: every other length compiles once more."""
-    divisors = [c for c in range(1, min(_CHUNK, rounds) + 1) if rounds % c == 0]
-    length = divisors[-1] if divisors[-1] >= 50 or divisors[-1] == rounds else _CHUNK
+    longest = max(c for c in range(1, min(most, rounds) + 1) if rounds % c == 0)
+    length = longest if longest >= most // 10 or longest == rounds else most
     return min(length, rounds - done)
 
 
@@ -363,7 +365,8 @@ def _evaluate_all(
         over_replicas = jax.vmap(
             partial(_evaluate, ranker, protocol, test), (0, None), axis_size=protocol.n_replicas
         )
-        values: Array = jax.vmap(over_replicas)(states, keys)
+        # Shard by shard: the sorted lists of all of them together may not fit.
+        values: Array = jax.lax.map(lambda shard: over_replicas(*shard), (states, keys))
         return values
 
     return jnp.stack([one(test) for test in tests])

@@ -7,11 +7,18 @@ alpha_t                                 alpha_of_lemma        Lemma 1
 eps(m)                                  eps_of_lemma          Lemma 1
 CB_ij = alpha_t ||.|| + eps(m)          widths                Def. 1, with the proof's plus
 
-"diagonal" keeps A_t's diagonal only, as the paper's experiments do; "full" keeps the dense inverse
-by rank-one updates. Tangents come divided by sqrt(m) already, multiplied out or, for the diagonal,
-as outer products, which are then multiplied a block at a time and never held whole. Norms of
-differences are taken from a Gram matrix, K_ii + K_jj - 2 K_ij, after centring the tangents on their
-mean: differences do not change, and near-duplicate documents no longer cancel away their digits.
+"diagonal" keeps A_t's diagonal only, as the paper's experiments do; "full" keeps all of it (see
+explore.full). Tangents come divided by sqrt(m) already.
+
+For the diagonal they come as outer products, delta_i x x_i for each weight matrix, and are never
+multiplied out. With B = 1 / A and E_i = B x_i^2 (squares by entry), the squared norm of a pair is
+
+    sum over outputs o of   delta_io delta_jo  sum_d B_od (x_id - x_jd)^2
+                          + (delta_io - delta_jo) (delta_io E_io - delta_jo E_jo),
+
+which takes half the work of a Gram matrix of the tangents, shares (x_i - x_j)^2 among all replicas
+that rank the same query, and keeps its digits for near-duplicate documents, because differences are
+taken before anything is squared.
 """
 
 from __future__ import annotations
@@ -22,20 +29,23 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 
 from olrank.errors import unknown_name
+from olrank.explore import full
 from olrank.types import Array, Factors
 
 _CACHE_FLOATS = 1 << 18  # 1 MB: half of a core's second-level cache, or less
-_PIECE = 4096  # parameters of a piece of a product on an accelerator
-_FEW_DOCS = 256  # beyond these a product fills an accelerator by itself
+_GPU_PAIRS = 1 << 14  # pairs at a time on an accelerator: enough to fill it, and memory stays small
+_TF32_BITS = 10  # of a mantissa, in the operands of a GPU's matrix units
 
 
 class Confidence(NamedTuple):
-    """What is known of A_t.
+    """What is known of A_t when only its diagonal is kept.
 
     Attributes:
-        A: [n_params] the diagonal of A_t, or [n_params, n_params] the inverse of A_t.
+        A: [n_params] the diagonal of A_t.
         log_det_ratio: log(det A_t / det A_1), tracked along the updates.
     """
 
@@ -47,15 +57,15 @@ class ConfidenceKind(NamedTuple):
     """One way to keep A_t.
 
     Attributes:
-        init: (n_params, prior) -> Confidence with A_1 = prior * I.
+        init: (n_params, prior) -> confidence with A_1 = prior * I.
         update: (confidence, pairs [n, n_params], weights [n]) -> A + sum of weight * g g^T.
-        gram: (confidence, tangents, mask [n]) -> [n, n], g_i^T A^-1 g_j of centred tangents.
-        factored: gram takes tangents as outer products, too.
+        squared: (confidence, tangents, mask [n]) -> [n, n] squared norms of all pairs.
+        factored: tangents may come as outer products.
     """
 
-    init: Callable[[int, Array], Confidence]
-    update: Callable[[Confidence, Array, Array], Confidence]
-    gram: Callable[[Confidence, Any, Array], Array]
+    init: Callable[[int, Array], Any]
+    update: Callable[[Any, Array, Array], Any]
+    squared: Callable[[Any, Any, Array], Array]
     factored: bool
 
 
@@ -69,15 +79,79 @@ def _update_diagonal(confidence: Confidence, pairs: Array, weights: Array) -> Co
     return Confidence(A, confidence.log_det_ratio + gained)
 
 
-def _gram_diagonal(confidence: Confidence, tangents: Array | Factors, mask: Array) -> Array:
+def _squared_diagonal(confidence: Confidence, tangents: Array | Factors, mask: Array) -> Array:
+    """[n_docs, n_docs], every pair once and then mirrored; 0 at padding, whatever it holds."""
     n_docs = mask.shape[0]
     factors = tangents
     if not isinstance(factors, tuple):
         factors = ((jnp.ones((n_docs, 1), factors.dtype), factors),)
-    total = jnp.zeros((n_docs, n_docs), factors[0][1].dtype)
-    for (delta, inputs), A in zip(factors, layers(confidence.A, factors), strict=True):
-        total = total + _gram_layer(delta, inputs, A, mask)
-    return total
+    first, second = np.triu_indices(n_docs, 1)
+    n_pairs = len(first)
+    place = np.full((n_docs, n_docs), n_pairs, np.int32)  # the diagonal points at a zero
+    place[first, second] = place[second, first] = np.arange(n_pairs)
+    found = squared_norms(confidence.A, factors, first, second)
+    square = jnp.append(found, jnp.zeros(1, found.dtype))[place]
+    return jnp.where(mask[:, None] & mask[None, :], square, 0.0)
+
+
+def squared_norms(
+    A: Array, factors: Factors, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]
+) -> Array:
+    """Squared norms of listed pairs under a diagonal A.
+
+    Args:
+        A: [n_params] the diagonal.
+        factors: tangents of the documents as outer products.
+        first: [n] one document of each pair.
+        second: [n] the other.
+
+    Returns:
+        [n], never negative.
+    """
+    prepared = []
+    for (delta, inputs), layer in zip(factors, layers(A, factors), strict=True):
+        B = 1.0 / layer
+        E = jnp.matmul(inputs**2, B.T, precision="highest")
+        prepared.append((delta, inputs, B, delta * E))
+
+    def some(pair: tuple[Array, Array]) -> Array:
+        i, j = pair
+        total: Array = jnp.zeros((), A.dtype)
+        for delta, inputs, B, F in prepared:
+            D = _product((inputs[i] - inputs[j]) ** 2, B.T)
+            moved = (delta[i] - delta[j]) * (F[i] - F[j])
+            total = total + jnp.sum(delta[i] * delta[j] * D + moved, axis=1)
+        return jnp.maximum(total, 0.0)
+
+    n_pairs = len(first)
+    at_once = _pairs_at_once(max(delta.shape[1] for delta, _ in factors))
+    if n_pairs <= at_once:
+        return some((jnp.asarray(first), jnp.asarray(second)))
+    n_chunks = -(-n_pairs // at_once)
+    at_once = -(-n_pairs // n_chunks)
+    listed = (np.resize(index, (n_chunks, at_once)) for index in (first, second))
+    found: Array = jax.lax.map(some, tuple(jnp.asarray(index) for index in listed))
+    return found.reshape(-1)[:n_pairs]
+
+
+def _pairs_at_once(n_out: int) -> int:
+    """As many as stay in a processor's cache, or fill an accelerator."""
+    if jax.default_backend() == "cpu":
+        return max(1, _CACHE_FLOATS // n_out)
+    return _GPU_PAIRS
+
+
+def _product(squares: Array, B: Array) -> Array:
+    """The product of squares and B, in full precision; on a GPU by its matrix units.
+
+    Both operands are rounded to the nearest number that a matrix unit can take; left to itself it
+    would cut digits off, which makes every width too small. All terms are positive, so the error
+    stays relative to the result: 1e-4 at most, also for near-duplicates.
+    """
+    if jax.default_backend() != "gpu" or squares.dtype != jnp.float32:
+        return jnp.matmul(squares, B, precision="highest")
+    short = [jax.lax.reduce_precision(x, 8, _TF32_BITS) for x in (squares, B)]
+    return jnp.matmul(*short, precision="default")
 
 
 def layers(A: Array, factors: Factors) -> list[Array]:
@@ -88,94 +162,9 @@ def layers(A: Array, factors: Factors) -> list[Array]:
     return [A[a:b].reshape(shape) for a, b, shape in zip(starts, ends, shapes, strict=True)]
 
 
-def mean_product(delta: Array, inputs: Array, mask: Array) -> Array:
-    """[out, in] mean over the candidates of delta x input, without forming any of them."""
-    inside = mask[:, None]
-    n = jnp.maximum(jnp.sum(mask), 1).astype(inputs.dtype)
-    # where() and not a product: padding may hold anything, and 0 * inf is NaN.
-    clean = jnp.where(inside, inputs, 0.0)
-    return jnp.matmul(jnp.where(inside, delta, 0.0).T, clean, precision="highest") / n
-
-
-def _gram_layer(delta: Array, inputs: Array, A: Array, mask: Array) -> Array:
-    """One weight matrix's part of the Gram matrix, a block of its rows at a time."""
-    n_docs, (n_out, n_in) = mask.shape[0], A.shape
-    mean = mean_product(delta, inputs, mask)
-    inside = mask[:, None, None]
-
-    def block(delta: Array, mean: Array, A: Array) -> Array:
-        centred = delta[:, :, None] * inputs[:, None, :] - mean
-        scaled = jnp.where(inside, centred * jax.lax.rsqrt(A), 0.0).reshape(n_docs, -1)
-        return jnp.matmul(scaled, scaled.T, precision=_precision(inputs.dtype))
-
-    n_blocks = n_out // _block_rows(n_docs, n_out, n_in)
-    if n_blocks == 1:
-        return block(delta, mean, A)
-    parts = (
-        jnp.moveaxis(delta.reshape(n_docs, n_blocks, -1), 1, 0),
-        mean.reshape(n_blocks, -1, n_in),
-        A.reshape(n_blocks, -1, n_in),
-    )
-    if jax.default_backend() != "cpu":
-        return jnp.sum(jax.vmap(block)(*parts), axis=0)
-
-    def add(total: Array, part: tuple[Array, Array, Array]) -> tuple[Array, None]:
-        return total + block(*part), None
-
-    total, _ = jax.lax.scan(add, jnp.zeros((n_docs, n_docs), inputs.dtype), parts)
-    return total
-
-
-def _block_rows(n_docs: int, n_out: int, n_in: int) -> int:
-    """Rows of a weight matrix to take at once.
-
-    On a processor as many as stay in its cache. On an accelerator a product of few documents by
-    many parameters has too few tiles to fill it, so it is cut into pieces that run side by side.
-    """
-    if jax.default_backend() == "cpu":
-        fits = _CACHE_FLOATS // (n_docs * n_in)
-    else:
-        fits = _PIECE // n_in if n_docs <= _FEW_DOCS else n_out
-    return max(size for size in range(1, n_out + 1) if n_out % size == 0 and size <= max(fits, 1))
-
-
-def _precision(dtype: Any) -> Any:
-    """Full float32; on a GPU by three passes of its matrix units, within 1e-6 of it and faster."""
-    if jax.default_backend() == "gpu" and dtype == jnp.float32:
-        return jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
-    return "highest"
-
-
-def _init_full(n_params: int, prior: Array) -> Confidence:
-    inverse = jnp.eye(n_params, dtype=jnp.result_type(float)) / prior
-    return Confidence(inverse, jnp.zeros((), float))
-
-
-def _update_full(confidence: Confidence, pairs: Array, weights: Array) -> Confidence:
-    def add_one(now: Confidence, pair: tuple[Array, Array]) -> tuple[Confidence, None]:
-        """Sherman-Morrison, and the matrix determinant lemma; weight 0 changes nothing."""
-        g, weight = pair
-        Ag = jnp.matmul(now.A, g, precision="highest")
-        growth = 1.0 + weight * jnp.dot(g, Ag, precision="highest")
-        inverse = now.A - (weight / growth) * jnp.outer(Ag, Ag)
-        return Confidence(inverse, now.log_det_ratio + jnp.log(growth)), None
-
-    updated, _ = jax.lax.scan(add_one, confidence, (pairs, weights))
-    return updated
-
-
-def _gram_full(confidence: Confidence, tangents: Array, mask: Array) -> Array:
-    inside = mask[:, None]
-    total = jnp.sum(jnp.where(inside, tangents, 0.0), axis=0)
-    mean = total / jnp.maximum(jnp.sum(mask), 1).astype(tangents.dtype)
-    centred = jnp.where(inside, tangents - mean, 0.0)
-    half = jnp.matmul(centred, confidence.A, precision="highest")
-    return jnp.matmul(half, centred.T, precision="highest")
-
-
 _KINDS = {
-    "diagonal": ConfidenceKind(_init_diagonal, _update_diagonal, _gram_diagonal, factored=True),
-    "full": ConfidenceKind(_init_full, _update_full, _gram_full, factored=False),
+    "diagonal": ConfidenceKind(_init_diagonal, _update_diagonal, _squared_diagonal, factored=True),
+    "full": ConfidenceKind(full.init, full.update, full.squared, factored=False),
 }
 
 
@@ -187,23 +176,21 @@ def kind(name: str) -> ConfidenceKind:
 
 
 def pair_norms(
-    way: ConfidenceKind, confidence: Confidence, tangents: Array | Factors, mask: Array
+    way: ConfidenceKind, confidence: Any, tangents: Array | Factors, mask: Array
 ) -> Array:
     """||g_ij / sqrt(m)||_{A^-1} of all pairs of candidates.
 
     Args:
         way: how A is kept.
         confidence: the current A.
-        tangents: [n_docs, n_params] g / sqrt(m) of the candidates; outer products where the way
-            takes them.
+        tangents: [n_docs, n_params] g / sqrt(m) of the candidates; for the diagonal also as outer
+            products.
         mask: [n_docs] False at padding.
 
     Returns:
         [n_docs, n_docs], symmetric, 0 on the diagonal, never negative.
     """
-    K = way.gram(confidence, tangents, mask)
-    squared = (jnp.diag(K)[:, None] + jnp.diag(K)[None, :]) - (K + K.T)
-    return jnp.sqrt(jnp.maximum(squared, 0.0))
+    return jnp.sqrt(jnp.maximum(way.squared(confidence, tangents, mask), 0.0))
 
 
 def alpha_of_lemma(

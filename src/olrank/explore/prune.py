@@ -27,7 +27,7 @@ from olrank.explore import confidence as conf
 from olrank.explore.order import certain, settled
 from olrank.types import Array, Factors
 
-_SIZES = (32, 96)  # documents whose exact norms are taken; more take the dense way
+_SIZES = (32, 64, 128)  # documents whose exact norms are taken; more take the dense way
 _SLACK = 1e-5  # of a squared norm: rounding may not turn a bound into an error
 
 
@@ -81,7 +81,7 @@ def _norm_bounds(factors: Factors, A: Array, mask: Array) -> tuple[Array, Array]
     squared = jnp.zeros(mask.shape[0], A.dtype)
     size = jnp.zeros(mask.shape[0], A.dtype)
     for (delta, inputs), layer in zip(factors, conf.layers(A, factors), strict=True):
-        mean = conf.mean_product(delta, inputs, mask)
+        mean = _mean_product(delta, inputs, mask)
         own = jnp.sum(delta**2 * _product(inputs**2, 1.0 / layer), axis=1)
         cross = jnp.sum(delta * _product(inputs, mean / layer), axis=1)
         common = jnp.sum(mean**2 / layer)
@@ -89,6 +89,15 @@ def _norm_bounds(factors: Factors, A: Array, mask: Array) -> tuple[Array, Array]
         size = size + own + common
     slack = _SLACK * size
     return jnp.sqrt(jnp.maximum(squared - slack, 0.0)), jnp.sqrt(jnp.maximum(squared + slack, 0.0))
+
+
+def _mean_product(delta: Array, inputs: Array, mask: Array) -> Array:
+    """[out, in] mean over the candidates of delta x input, without forming any of them."""
+    inside = mask[:, None]
+    n = jnp.maximum(jnp.sum(mask), 1).astype(inputs.dtype)
+    # where() and not a product: padding may hold anything, and 0 * inf is NaN.
+    clean = jnp.where(inside, inputs, 0.0)
+    return jnp.matmul(jnp.where(inside, delta, 0.0).T, clean, precision="highest") / n
 
 
 def _product(inputs: Array, layer: Array) -> Array:

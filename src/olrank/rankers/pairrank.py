@@ -7,8 +7,8 @@ A_t = lambda I + sum x_ij x_ij^T              explorer        confidence = "full
 omega_t, tau_t, Omega_t^ind                   explorer        as in olRankNet
 
 The net is linear, so its tangent feature is x itself and A_t is exact. The loss is convex and is
-solved to convergence each round by Newton's method, warm started at the last solution, with a
-line search over halved steps. The released code runs L-BFGS on the mean loss + lambda ||theta||^2.
+solved to convergence each round by Newton's method, warm started at the last solution, halving
+steps that overshoot. The released code runs L-BFGS on the mean loss + lambda ||theta||^2.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from olrank.rankers.olranknet import RANKNET
 from olrank.types import Array, Key, PyTree, Ranker, Rows
 
 _CHUNK = 1024  # pairs of a pass over the history that are held in memory at once
-_MAX_NEWTON = 25  # a warm start needs two or three
-_HALVINGS = 8  # step lengths 1, 1/2, ..., 1/128 (and none) that the line search looks at
+_GPU_CHUNK = 4096  # the same on an accelerator, which small pieces do not fill
+_MAX_PASSES = 40  # over the history in one round; a warm start needs two or three
 
 
 class Design(NamedTuple):
@@ -64,41 +64,80 @@ def pairrank(design: Design) -> Ranker:
     return explorer(design, choose_net(design), fit)
 
 
+class _Search(NamedTuple):
+    """Where Newton's method stands.
+
+    Attributes:
+        theta: the best parameters so far.
+        loss: there.
+        direction: the Newton step from there.
+        length: of the step to try next, 1 or less.
+        decrement: twice what the step promises to gain.
+        n_passes: over the history, so far.
+    """
+
+    theta: Array
+    loss: Array
+    direction: Array
+    length: Array
+    decrement: Array
+    n_passes: Array
+
+
 def _newton(history: ring.History, features: Array, start: Array, pull: Array) -> Array:
-    """The minimiser of the sum of pair losses + pull / 2 ||theta||^2."""
-    tolerance = 10 * float(np.spacing(np.ones((), start.dtype)))
+    """The minimiser of the sum of pair losses + pull / 2 ||theta||^2.
 
-    def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        theta, _, i = carry
-        gradient, hessian = _derivatives(history, features, theta, pull)
+    One pass over the history gives loss, gradient and curvature at once: a step that made the loss
+    worse is halved, any other is followed by the next. Newton's method squares its decrement with
+    every step, so the last step needs no pass to confirm it.
+    """
+    spacing = float(np.spacing(np.ones((), start.dtype)))
+    small_enough = 0.1 * (10 * spacing) ** 0.5
+
+    def improve(at: _Search) -> _Search:
+        theta = at.theta + at.length * at.direction
+        loss, gradient, hessian = _derivatives(history, features, theta, pull)
+        # Near the minimum the sum's own rounding exceeds what is still to be gained.
+        better = loss <= at.loss + 100 * spacing * jnp.maximum(jnp.abs(loss), 1.0)
         direction = _newton_direction(gradient, hessian)
-        decrement = -gradient @ direction
-        length = _line_search(history, features, theta, direction, pull)
-        return theta + length * direction, decrement, i + 1
+        found = _Search(
+            theta, loss, direction, jnp.ones_like(at.length), -gradient @ direction, at.n_passes
+        )
+        worse = at._replace(length=at.length / 2)
+        chosen = jax.tree.map(lambda new, old: jnp.where(better, new, old), found, worse)
+        return _Search(*chosen)._replace(n_passes=at.n_passes + 1)
 
-    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
-        _, decrement, i = carry
-        return (decrement > tolerance) & (i < _MAX_NEWTON)
+    def unfinished(at: _Search) -> Array:
+        goes_on: Array = (at.decrement > small_enough) & (at.n_passes < _MAX_PASSES)
+        return goes_on
 
-    infinite = jnp.full((), jnp.inf, start.dtype)
     held = ring.pairs_held(history).n > 0
+    infinite = jnp.full((), jnp.inf, start.dtype)
+    nothing, one = jnp.zeros_like(start), jnp.ones((), start.dtype)
     first = jnp.where(held, infinite, 0.0)
-    theta, _, _ = jax.lax.while_loop(unfinished, improve, (start, first, jnp.zeros((), jnp.int32)))
+    begin = _Search(start, infinite, nothing, one, first, jnp.zeros((), jnp.int32))
+    end: _Search = jax.lax.while_loop(unfinished, improve, begin)
+    theta: Array = end.theta + jnp.where(end.decrement > small_enough, 0.0, 1.0) * end.direction
     return theta
 
 
 def _derivatives(
     history: ring.History, features: Array, theta: Array, pull: Array
-) -> tuple[Array, Array]:
-    def add(carry: PyTree, x: Array, weights: Array) -> PyTree:
-        p_wrong = jax.nn.sigmoid(-(x @ theta))
-        gradient = carry[0] - (weights * p_wrong) @ x
-        curvature = weights * p_wrong * (1.0 - p_wrong)
-        return gradient, carry[1] + (x * curvature[:, None]).T @ x
+) -> tuple[Array, Array, Array]:
+    """Loss, gradient and Hessian, in one pass over the pairs."""
 
-    start = (pull * theta, pull * jnp.eye(theta.shape[0], dtype=theta.dtype))
-    gradient, hessian = _over_pairs(history, features, add, start)
-    return gradient, hessian
+    def add(carry: PyTree, x: Array, weights: Array) -> PyTree:
+        margins = jnp.matmul(x, theta, precision="highest")
+        p_wrong = jax.nn.sigmoid(-margins)
+        loss = carry[0] + weights @ jax.nn.softplus(-margins)
+        gradient = carry[1] - jnp.matmul(weights * p_wrong, x, precision="highest")
+        curvature = weights * p_wrong * (1.0 - p_wrong)
+        return loss, gradient, carry[2] + (x * curvature[:, None]).T @ x
+
+    eye = jnp.eye(theta.shape[0], dtype=theta.dtype)
+    start = (pull / 2 * jnp.sum(theta**2), pull * theta, pull * eye)
+    loss, gradient, hessian = _over_pairs(history, features, add, start)
+    return loss, gradient, hessian
 
 
 def _newton_direction(gradient: Array, hessian: Array) -> Array:
@@ -110,33 +149,19 @@ def _newton_direction(gradient: Array, hessian: Array) -> Array:
     return -jnp.where(jnp.all(jnp.isfinite(exact)), exact, safe)
 
 
-def _line_search(
-    history: ring.History, features: Array, theta: Array, direction: Array, pull: Array
-) -> Array:
-    """The best of a few halved steps: full steps are safe near the solution, not always far off."""
-    lengths = jnp.append(0.5 ** jnp.arange(_HALVINGS, dtype=theta.dtype), 0.0)
-
-    def add(carry: Array, x: Array, weights: Array) -> Array:
-        margins = (x @ theta)[:, None] + lengths * (x @ direction)[:, None]
-        return carry + weights @ jax.nn.softplus(-margins)
-
-    points = theta[None, :] + lengths[:, None] * direction[None, :]
-    losses = _over_pairs(history, features, add, pull / 2 * jnp.sum(points**2, axis=1))
-    return lengths[jnp.argmin(losses)]
-
-
 def _over_pairs(history: ring.History, features: Array, add: Any, start: PyTree) -> PyTree:
     """Fold `add(carry, x_ij [n, d], weights [n])` over all pairs held, a chunk at a time."""
     held = ring.pairs_held(history)
+    size = _CHUNK if jax.default_backend() == "cpu" else _GPU_CHUNK
 
     def one_chunk(chunk: Array, carry: PyTree) -> PyTree:
-        counters = held.first + chunk * _CHUNK + jnp.arange(_CHUNK)
+        counters = held.first + chunk * size + jnp.arange(size)
         winners, losers, weights = RANKNET.gather(history, counters)
         inside = counters < held.first + held.n
         x = features[winners] - features[losers]
         return add(carry, x, jnp.where(inside, weights, 0.0))
 
-    return jax.lax.fori_loop(0, (held.n + _CHUNK - 1) // _CHUNK, one_chunk, start)
+    return jax.lax.fori_loop(0, (held.n + size - 1) // size, one_chunk, start)
 
 
 ENTRY = Entry(
