@@ -91,8 +91,8 @@ def main() -> None:
             )
             line = lines[-1]
             print(
-                f"{title:10} {name:15} {line['replicas']:5} replicas {line['seconds']:7.1f} s, first "
-                f"chunk {line['first_chunk_s']:5.1f} s, last {line['last_chunk_s']:5.1f} s, "
+                f"{title:10} {name:15} {line['replicas']:5} replicas {line['seconds']:7.1f} s, "
+                f"first chunk {line['first_chunk_s']:5.1f} s, last {line['last_chunk_s']:5.1f} s, "
                 f"{line['us_per_replica_round']:6.1f} us a replica-round",
                 flush=True,
             )

@@ -1,11 +1,14 @@
 """How long does a round take: query, ranking, clicks, metrics, learning?
 
-Each line is the engine's time for one replica-round, beside the same rounds as a plain scan (every
-query padded to the largest) and, for olRankNet, the literal NumPy round of the oracle, all measured
-in this run. Needs only NumPy and JAX, so that it runs on a bare GPU machine too. The table goes to
-benchmarks/results/, under the device's name.
+Each line is the engine's time for one replica-round over 5,000 rounds, compilation left out: early
+(rounds 51 to 100), late (the median of the last chunks), and how much it grew. Beside it, measured
+in this run, the same rounds as a plain scan (every query padded to the largest) and, for olRankNet,
+the literal NumPy round of the oracle; and what ANCHORS reports of the released code on two cores.
+Then how far the two hottest shapes are from what the device can do. Needs only NumPy and JAX, so
+that it runs on a bare GPU machine too. The table goes to benchmarks/results/ under the device's
+name.
 
-    python benchmarks/rounds.py [--batch R] [--only NAME] [--shape NAME] [--no-baselines]
+    python benchmarks/rounds.py [--batch R] [--rounds T] [--only NAME] [--shape NAME]
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
@@ -26,37 +29,59 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from olrank.data.synthetic import synthetic_folds  # noqa: E402
-from olrank.engine import lockstep  # noqa: E402
+from olrank.engine import buckets, lockstep  # noqa: E402
 from olrank.rankers import table  # noqa: E402
 from olrank.users import presets  # noqa: E402
 
-_SHAPES = ("web10k", "yahoo", "mq2008")
-_USERS = ("perfect", "navigational", "informational")
-_LINES = [  # (shape, ranker); the neural ones at m = 100, k = 10, J = 5 steps of 256 pairs
-    *((shape, "olranknet") for shape in _SHAPES),
-    ("web10k", "ollambdarank"),
-    ("web10k", "pairrank"),
-    *(("web10k", name) for name in ("pdgd-linear", "pdgd-neural", "dbgd-linear", "dbgd-neural")),
+_CHUNK = 50  # rounds between two readings of the clock
+_USERS = ("navigational", "perfect", "informational")
+_WIDTH, _STEPS, _PAIRS = 100, 5, 256  # m, J and pairs a step of the neural rankers
+
+
+class Line(NamedTuple):
+    """What to measure; released_ms is the released code's round on two cores (ANCHORS)."""
+
+    shape: str
+    ranker: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    released_ms: float | None = None
+
+
+_LINES = [
+    Line("web10k", "olranknet", released_ms=1300),
+    Line("yahoo", "olranknet"),
+    Line("mq2008", "olranknet", released_ms=125),
+    Line("web10k", "ollambdarank"),
+    Line("web10k", "pairrank", released_ms=104),
+    Line("web10k", "pdgd-linear", released_ms=0.8),
+    Line("web10k", "pdgd-neural", released_ms=0.9),
+    Line("web10k", "dbgd-linear"),
+    Line("web10k", "dbgd-neural"),
 ]
+_FULL = Line("web10k", "olranknet", (("confidence", "full"),))
 
 
-def time_rounds(fold: Any, name: str, batch: int, rounds: int, sizes: Any = None) -> float:
-    """Seconds of one replica-round; what a run spends once is taken off by a shorter run."""
-    made = table.make(name, {})
+class Time(NamedTuple):
+    """Seconds of one replica-round."""
+
+    early: float
+    late: float
+
+
+def time_rounds(fold: Any, line: Line, batch: int, rounds: int, sizes: Any = None) -> Time:
+    """Read the clock after every chunk; the first one compiles and is left out."""
+    made = table.make(line.ranker, dict(line.settings))
     users = [presets.user(_USERS[i % 3], fold.train.max_grade) for i in range(batch)]
-
-    def run(n: int) -> float:
-        began = time.perf_counter()
-        lockstep.run(
-            made.ranker, [made.numbers] * batch, users, [lockstep.shard_key("bench", "1", 0)],
-            fold.train, [fold.test], rounds=n, evaluate_after=[n], sizes=sizes,
-        )  # fmt: skip
-        return time.perf_counter() - began
-
-    few = max(1, rounds // 4)
-    run(rounds), run(few)
-    spent = min(run(rounds) for _ in range(2)) - min(run(few) for _ in range(2))
-    return spent / (rounds - few) / batch
+    marks = [time.perf_counter()]
+    chunk = min(_CHUNK, rounds // 4)
+    lockstep.run(
+        made.ranker, [made.numbers] * batch, users, [lockstep.shard_key("bench", "1", 0)],
+        fold.train, [fold.test], rounds=rounds, evaluate_after=[rounds], sizes=sizes, chunk=chunk,
+        progress=lambda done, of: marks.append(time.perf_counter()),
+    )  # fmt: skip
+    each = np.diff(marks) / chunk / batch
+    # The last chunk evaluates, too.
+    return Time(float(each[1]), float(np.median(each[-12:-1])))
 
 
 def time_oracle(fold: Any, rounds: int) -> float:
@@ -66,9 +91,11 @@ def time_oracle(fold: Any, rounds: int) -> float:
 
     rng = np.random.default_rng(0)
     data = fold.train
-    theta = network.init(rng, data.n_features, 100)
+    theta = network.init(rng, data.n_features, _WIDTH)
     state = literal.start(theta, prior=0.1)
-    settings = literal.Settings(alpha=0.1, eps=0.0, pull=0.1, eta=1e-3, J=5, k=10, batch=256)
+    settings = literal.Settings(
+        alpha=0.1, eps=0.0, pull=0.1, eta=1e-3, J=_STEPS, k=10, batch=_PAIRS
+    )
     tables = clicks.FIVE_GRADES if data.max_grade == 4 else clicks.THREE_GRADES
     user = clicks.user(rng, *tables["informational"], "clicked")
     spent = 0.0
@@ -108,43 +135,95 @@ def _seconds(call: Any, value: Any) -> float:
     return float(np.median(times))
 
 
+def limits(fold: Any, engine: float, reached: dict[str, float], batch: int) -> dict[str, float]:
+    """Operations and bytes of a round of olRankNet, and how long the device's ceilings allow.
+
+    Counted: the norms of all pairs of a padded query (a product of squared differences and 1 / A,
+    whose result is written once and read once), and the forward and backward passes of J steps
+    (parameters and their gradient read and written, features gathered).
+    """
+    sizes = buckets.bucket_sizes(fold.train.sizes)
+    padded = np.asarray(sizes)[np.searchsorted(sizes, fold.train.sizes)].astype(float)
+    pairs = float(np.mean(padded * (padded - 1) / 2))
+    d, m = fold.train.n_features, _WIDTH
+    p = m * d + m
+    norms = 2.0 * pairs * m * d
+    learning = 6.0 * _STEPS * 2 * _PAIRS * p
+    n_bytes = 4 * (2 * pairs * m + pairs * d / batch + _STEPS * (6 * p + 4 * _PAIRS * d) + 6 * p)
+    on_gpu = jax.devices()[0].platform == "gpu"
+    speed = reached["matmul default, GFLOP/s" if on_gpu else "matmul highest, GFLOP/s"] * 1e9
+    counted = {
+        "GFLOP": (norms + learning) / 1e9,
+        "MB": n_bytes / 1e6,
+        "us at the matrix ceiling": (norms + learning) / speed * 1e6,
+        "us at the copy ceiling": n_bytes / reached["copy, GB/s"] / 1e3,
+        "us measured": engine * 1e6,
+    }
+    best = max(counted["us at the matrix ceiling"], counted["us at the copy ceiling"])
+    counted["share of the nearer ceiling"] = best / counted["us measured"]
+    return counted
+
+
+def measure(fold: Any, line: Line, batch: int, rounds: int, with_baselines: bool) -> dict[str, Any]:
+    """One line of the table."""
+    spent = time_rounds(fold, line, batch, rounds)
+    found: dict[str, Any] = {
+        "shape": line.shape, "ranker": line.ranker, **dict(line.settings), "batch": batch,
+        "rounds": rounds, "early_us": spent.early * 1e6, "late_us": spent.late * 1e6,
+        "growth": spent.late / spent.early, "released_ms": line.released_ms,
+    }  # fmt: skip
+    if with_baselines:
+        largest = [int(fold.train.sizes.max())]
+        found["plain_ratio"] = time_rounds(fold, line, batch, 60, largest).late / spent.late
+        if line.ranker == "olranknet":
+            found["oracle_ratio"] = time_oracle(fold, 2) / spent.late
+    return found
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print a line of the table."""
+    ratios = [
+        f"{found[key]:8.1f} x" if key in found else "" for key in ("plain_ratio", "oracle_ratio")
+    ]
+    released = f"{found['released_ms']:8.1f} ms" if found["released_ms"] else ""
+    name = found["ranker"] + (", full A" if "confidence" in found else "")
+    print(
+        f"{found['shape']:8} {name:17} {found['early_us']:10.1f} {found['late_us']:10.1f} "
+        f"{found['growth']:7.2f} {ratios[0]:>11} {ratios[1]:>11} {released:>12}",
+        flush=True,
+    )
+
+
 def main() -> None:
     """Measure, print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     on_gpu = jax.devices()[0].platform == "gpu"
     parser.add_argument("--batch", type=int, default=120 if on_gpu else 1)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5000)
     parser.add_argument("--only", default="")
     parser.add_argument("--shape", default="")
     parser.add_argument("--no-baselines", action="store_true")
     given = parser.parse_args()
     device = jax.devices()[0].device_kind
-    found: dict[str, Any] = {"device": device, "jax": jax.__version__, "batch": given.batch}
-    found["ceilings"] = ceilings()
+    found: dict[str, Any] = {"device": device, "jax": jax.__version__, "ceilings": ceilings()}
     print(json.dumps(found, indent=1), flush=True)
-    print(f"{'shape':8} {'ranker':13} {'engine us':>10} {'plain scan':>11} {'oracle':>9}")
-    folds = {}
-    lines = []
-    for shape, name in _LINES:
-        if given.only not in name or given.shape not in shape:
-            continue
-        if shape not in folds:
-            folds[shape] = synthetic_folds(shape, queries=(1000, 50, 50), seed=0)
-        fold = folds[shape]
-        engine = time_rounds(fold, name, given.batch, given.rounds)
-        line: dict[str, Any] = {"shape": shape, "ranker": name, "engine_us": engine * 1e6}
-        if not given.no_baselines:
-            largest = [int(fold.train.sizes.max())]
-            few = max(5, given.rounds // 10)
-            line["plain_ratio"] = time_rounds(fold, name, given.batch, few, largest) / engine
-            if name == "olranknet":
-                line["oracle_ratio"] = time_oracle(fold, 2) / engine
-        lines.append(line)
-        ratios = [f"{line[key]:8.1f} x" if key in line else "" for key in
-                  ("plain_ratio", "oracle_ratio")]  # fmt: skip
-        us = f"{engine * 1e6:10.1f}"
-        print(f"{shape:8} {name:13} {us} {ratios[0]:>11} {ratios[1]:>9}", flush=True)
-    found["lines"] = lines
+    print("us a replica-round    ", "early, late, growth, plain scan, oracle, released code")
+    chosen = [x for x in _LINES if given.only in x.ranker and given.shape in x.shape]
+    names = sorted({line.shape for line in chosen})
+    folds = {name: synthetic_folds(name, queries=(1000, 50, 50), seed=0) for name in names}
+    lines, far = [], {}
+    for line in chosen:
+        fold = folds[line.shape]
+        lines.append(measure(fold, line, given.batch, given.rounds, not given.no_baselines))
+        show(lines[-1])
+        if line.ranker == "olranknet" and line.shape != "mq2008":
+            late = lines[-1]["late_us"] / 1e6
+            far[line.shape] = limits(fold, late, found["ceilings"], given.batch)
+    if on_gpu and not given.only and not given.shape:
+        lines.append(measure(folds["web10k"], _FULL, 1, 1200, False))
+        show(lines[-1])
+    print(json.dumps(far, indent=1))
+    found |= {"lines": lines, "limits of olranknet": far}
     if not given.only and not given.shape:
         folder = ROOT / "benchmarks" / "results"
         folder.mkdir(exist_ok=True)

@@ -32,37 +32,64 @@ def error(known, exact):
 
 
 def test_without_a_refresh_rounding_errors_outgrow_the_inverse_and_with_it_they_do_not(monkeypatch):
-    monkeypatch.setattr(full, "_REFRESH", 64)
+    monkeypatch.setattr(full, "_RECENT", 128)
     known, exact = drifted(64 * 4)
     assert error(known, exact) < 1e-4
-    monkeypatch.setattr(full, "_REFRESH", 1 << 30)
-    jax.clear_caches()
+    monkeypatch.setattr(full, "_RECENT", 1024)
     never, _ = drifted(64 * 4)
     assert error(never, exact) > 100 * error(known, exact)
 
 
-def test_an_impression_without_pairs_is_no_update_and_makes_nothing_anew():
+def test_an_impression_without_pairs_is_no_update():
     known, _ = drifted(3)
     after = full.update(known, jnp.zeros((2, P)), jnp.zeros(2))
-    assert int(after.n_updates) == int(known.n_updates) == 3
-    np.testing.assert_array_equal(after.inverse, known.inverse)
+    for mine, theirs in zip(after, known, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_recent_pairs_are_in_the_inverse_and_later_in_the_matrix(monkeypatch):
+    monkeypatch.setattr(full, "_RECENT", 8)
+    pair, weights = jnp.eye(2, P), jnp.array([4.0, 0.0])
+    known = full.init(P, jnp.float32(1.0))
+    for n in range(1, 7):  # one pair each; after the next, two at once could overflow
+        known = full.update(known, pair, weights)
+        assert int(known.n_recent) == n
+        np.testing.assert_allclose(known.inverse[0, 0], 1 / (1 + 4 * n), rtol=1e-6)
+        np.testing.assert_array_equal(known.matrix, np.eye(P))
+    known = full.update(known, pair, weights)
+    assert int(known.n_recent) == 0
+    np.testing.assert_allclose(known.matrix[0, 0], 1 + 4 * 7)
+    np.testing.assert_allclose(known.inverse[0, 0], 1 / (1 + 4 * 7), rtol=1e-6)
+
+
+def test_more_pairs_than_are_kept_are_added_in_parts(monkeypatch):
+    monkeypatch.setattr(full, "_RECENT", 8)
+    G = np.random.default_rng(0).normal(size=(21, P)).astype(np.float32)
+    known = full.update(full.init(P, jnp.float32(1.0)), jnp.asarray(G), jnp.ones(21))
+    A = np.eye(P) + G.T.astype(float) @ G
+    np.testing.assert_allclose(known.inverse, np.linalg.inv(A), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(known.log_det_ratio, np.linalg.slogdet(A)[1], rtol=1e-5)
 
 
 def test_replicas_are_refreshed_when_each_is_due_and_left_alone_otherwise(monkeypatch):
     """Two axes of replicas, as the engine has them: only those at the count are made anew."""
-    monkeypatch.setattr(full, "_REFRESH", 4)
+    monkeypatch.setattr(full, "_RECENT", 8)
     base, _ = drifted(3)
     wrong = base._replace(inverse=base.inverse + 1.0)
-    counts = jnp.array([[3, 1], [2, 3]], jnp.int32)
+    counts = jnp.array([[7, 4], [5, 7]], jnp.int32)
     stacked = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (2, 2, *leaf.shape)), wrong)
-    stacked = stacked._replace(n_updates=counts)
+    stacked = stacked._replace(n_recent=counts)
     pair, one = jnp.ones((1, P)), jnp.ones(1)
     after = jax.jit(jax.vmap(jax.vmap(lambda c: full.update(c, pair, one))))(stacked)
-    exact = np.linalg.inv(np.asarray(after.matrix[0, 0], float))
     for s in range(2):
         for r in range(2):
-            close = np.allclose(after.inverse[s, r], exact, rtol=1e-2, atol=1e-3)
-            assert close == (int(counts[s, r]) == 3)
+            due = int(counts[s, r]) == 7
+            matrix = np.asarray(after.matrix[s, r], float)
+            assert (int(after.n_recent[s, r]) == 0) == due
+            assert np.array_equal(matrix, np.asarray(wrong.matrix)) != due
+            if due:
+                exact = np.linalg.inv(matrix)
+                np.testing.assert_allclose(after.inverse[s, r], exact, rtol=1e-3, atol=1e-3)
 
 
 def test_a_matrix_that_does_not_fit_is_refused_with_the_size_it_needs():

@@ -35,7 +35,6 @@ def assert_same_state(state, theirs):
     else:
         inverse = np.linalg.inv(theirs.A)
         np.testing.assert_allclose(state.confidence.inverse, inverse, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(state.confidence.matrix, theirs.A, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.usefixtures("x64")

@@ -6,8 +6,9 @@ A_t^-1                                  inverse        Lemma 1
 
 The pairs of one impression are added together (Woodbury), so that the inverse is read twice and
 written once whatever their number. Every update leaves a rounding error as large as the inverse
-was; as the inverse shrinks where pairs were seen, such errors come to matter there. So A_t is kept
-beside it, and every _REFRESH updates the inverse is computed from it anew.
+was; as the inverse shrinks where pairs were seen, such errors come to matter there. So the pairs
+are kept until there are _RECENT of them, then added to A_t in one product, and the inverse is
+computed from A_t anew.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jax.custom_batching import custom_vmap
 from olrank.errors import ConfigError
 from olrank.types import Array
 
-_REFRESH = 512  # updates between two exact inversions; an inversion costs as much as some hundred
+_RECENT = 1024  # pairs between two exact inversions, each of which costs as much as some hundred
 
 
 class FullConfidence(NamedTuple):
@@ -30,15 +31,17 @@ class FullConfidence(NamedTuple):
 
     Attributes:
         inverse: [n_params, n_params] of A_t.
-        matrix: [n_params, n_params] A_t itself.
+        matrix: [n_params, n_params] A_t without the recent pairs.
+        recent: [_RECENT, n_params] pairs not yet in `matrix`, times the root of their weight.
+        n_recent: int32, how many.
         log_det_ratio: log(det A_t / det A_1), tracked along the updates.
-        n_updates: int32, impressions that added something.
     """
 
     inverse: Array
     matrix: Array
+    recent: Array
+    n_recent: Array
     log_det_ratio: Array
-    n_updates: Array
 
 
 def init(n_params: int, prior: Array) -> FullConfidence:
@@ -46,7 +49,13 @@ def init(n_params: int, prior: Array) -> FullConfidence:
     dtype = jnp.result_type(float)
     _check_memory(n_params, dtype.itemsize)
     eye = jnp.eye(n_params, dtype=dtype)
-    return FullConfidence(eye / prior, eye * prior, jnp.zeros((), dtype), jnp.zeros((), jnp.int32))
+    return FullConfidence(
+        inverse=eye / prior,
+        matrix=eye * prior,
+        recent=jnp.zeros((_RECENT, n_params), dtype),
+        n_recent=jnp.zeros((), jnp.int32),
+        log_det_ratio=jnp.zeros((), dtype),
+    )
 
 
 def update(confidence: FullConfidence, pairs: Array, weights: Array) -> FullConfidence:
@@ -57,23 +66,41 @@ def update(confidence: FullConfidence, pairs: Array, weights: Array) -> FullConf
         pairs: [n, n_params] tangent differences g.
         weights: [n], 0 for a pair that adds nothing.
     """
-    inverse, matrix, log_det_ratio, n_updates = confidence
+    most = _RECENT // 4
+    for first in range(0, len(weights), most):
+        part = slice(first, first + most)
+        confidence = _add(confidence, pairs[part], weights[part])
+    return confidence
+
+
+def _add(confidence: FullConfidence, pairs: Array, weights: Array) -> FullConfidence:
+    inverse, matrix, recent, n_recent, log_det_ratio = confidence
     G = pairs * jnp.sqrt(weights)[:, None]
     AG = jnp.matmul(inverse, G.T, precision="highest")
     inner = jnp.eye(len(weights), dtype=G.dtype) + jnp.matmul(G, AG, precision="highest")
     factor = jnp.linalg.cholesky((inner + inner.T) / 2)
     half = jax.scipy.linalg.solve_triangular(factor, AG.T, lower=True)
-    adds = jnp.any(weights > 0)
-    inverse = inverse - jnp.matmul(half.T, half, precision="highest")
-    matrix = matrix + jnp.matmul(G.T, G, precision="highest")
-    n_updates = n_updates + adds
-    inverse = _refreshed(inverse, matrix, adds & (n_updates % _REFRESH == 0))
+    # A product that is added to: one pass over the inverse, without a matrix in between.
+    inverse = jnp.matmul(-half.T, half, precision="highest") + inverse
+    adds = weights > 0
+    # An index past the end drops the write.
+    at = jnp.where(adds, n_recent + jnp.cumsum(adds) - 1, _RECENT)
+    recent = recent.at[at].set(G, mode="drop")
+    n_recent = n_recent + jnp.sum(adds, dtype=jnp.int32)
+    due = n_recent > _RECENT - len(weights)
+    inverse, matrix = _refreshed(inverse, matrix, recent, n_recent, due)
     gained = 2.0 * jnp.sum(jnp.log(jnp.diag(factor)))
-    return FullConfidence(inverse, matrix, log_det_ratio + gained, n_updates)
+    return FullConfidence(
+        inverse, matrix, recent, jnp.where(due, 0, n_recent), log_det_ratio + gained
+    )
 
 
 def squared(confidence: FullConfidence, tangents: Array, mask: Array) -> Array:
-    """[n_docs, n_docs] squared norms, from a Gram matrix of centred tangents."""
+    """[n_docs, n_docs] squared norms, from a Gram matrix of centred tangents.
+
+    Differences K_ii + K_jj - 2 K_ij do not change by centring, and near-duplicates no longer cancel
+    away their digits.
+    """
     inside = mask[:, None]
     total = jnp.sum(jnp.where(inside, tangents, 0.0), axis=0)
     mean = total / jnp.maximum(jnp.sum(mask), 1).astype(tangents.dtype)
@@ -84,36 +111,43 @@ def squared(confidence: FullConfidence, tangents: Array, mask: Array) -> Array:
 
 
 @custom_vmap
-def _refreshed(inverse: Array, matrix: Array, due: Array) -> Array:
-    """The inverse, made anew where it is due; any number of leading axes.
+def _refreshed(
+    inverse: Array, matrix: Array, recent: Array, n_recent: Array, due: Array
+) -> tuple[Array, Array]:
+    """(inverse, matrix), made anew where that is due; any number of leading axes.
 
     Under a plain `vmap` a condition becomes a choice between two results that are both computed.
-    Here the batch is one more leading axis, and nothing is inverted while nobody is due.
+    Here the batch is one more leading axis, and a loop visits those who are due: nobody, mostly. It
+    is a loop and not a condition because a loop leaves its matrices where they are, and a condition
+    copies them.
     """
-    flat = (inverse.reshape(-1, *inverse.shape[-2:]), matrix.reshape(-1, *matrix.shape[-2:]))
+    n_leading = due.ndim
+    flat = [
+        leaf.reshape(-1, *leaf.shape[n_leading:]) for leaf in (inverse, matrix, recent, n_recent)
+    ]
+    pairs, n_pairs = flat[2:]
+    whose = jnp.argsort(~due.reshape(-1))
 
-    def one(case: tuple[Array, Array, Array]) -> Array:
-        old, A, is_due = case
-        found: Array = jax.lax.cond(is_due, lambda: _inverse(A), lambda: old)
-        return found
+    def one(i: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        inverses, matrices = now
+        r = whose[i]
+        kept = jnp.where(jnp.arange(_RECENT)[:, None] < n_pairs[r], pairs[r], 0.0)
+        A = matrices[r] + jnp.matmul(kept.T, kept, precision="highest")
+        return inverses.at[r].set(_inverse(A)), matrices.at[r].set(A)
 
-    def some() -> Array:
-        found: Array = jax.lax.map(one, (*flat, due.reshape(-1)))
-        return found.reshape(inverse.shape)
-
-    kept: Array = jax.lax.cond(jnp.any(due), some, lambda: inverse)
-    return kept
+    new = jax.lax.fori_loop(0, jnp.sum(due), one, (flat[0], flat[1]))
+    return new[0].reshape(inverse.shape), new[1].reshape(matrix.shape)
 
 
 @_refreshed.def_vmap
 def _refreshed_batch(
-    axis_size: int, in_batched: list[bool], inverse: Array, matrix: Array, due: Array
-) -> tuple[Array, bool]:
-    given = [
+    axis_size: int, in_batched: list[bool], *given: Array
+) -> tuple[tuple[Array, Array], tuple[bool, bool]]:
+    stacked = [
         value if batched else jnp.broadcast_to(value, (axis_size, *value.shape))
-        for value, batched in zip((inverse, matrix, due), in_batched, strict=True)
+        for value, batched in zip(given, in_batched, strict=True)
     ]
-    return _refreshed(*given), True
+    return _refreshed(*stacked), (True, True)
 
 
 def _inverse(matrix: Array) -> Array:
@@ -123,7 +157,7 @@ def _inverse(matrix: Array) -> Array:
 
 
 def _check_memory(n_params: int, itemsize: int) -> None:
-    needed = 2 * n_params**2 * itemsize
+    needed = (2 * n_params**2 + _RECENT * n_params) * itemsize
     device = jax.devices()[0]
     stats = device.memory_stats() or {}
     there = stats.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
