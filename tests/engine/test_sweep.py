@@ -60,6 +60,12 @@ def test_batches_padded_to_one_size_give_the_same_bits():
         np.testing.assert_array_equal(mine, theirs)
 
 
+def test_the_padded_width_of_every_batch_is_told():
+    widths = []
+    measure(MIX, batch=2, batched=widths.append)
+    assert widths == [2, 2, 2]  # three replicas of olranknet, padded to four; two of PDGD
+
+
 def test_running_out_of_memory_halves_the_batch_and_goes_on(monkeypatch):
     tried = []
     real = lockstep.run

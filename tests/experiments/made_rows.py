@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from olrank.experiments.simulate import Line
+from olrank.experiments.simulate import Line, Options
 from olrank.types import Dataset, Fold
 
 ROUNDS = (1, 10, 100)
@@ -66,20 +66,22 @@ class FakeSimulate:
         data: Dataset,
         held_out: dict[str, Dataset],
         lines: list[Line],
-        *,
+        options: Options,
         progress: Callable[[int, int], None],
-        **given: Any,
+        batched: Callable[[int], None],
     ) -> pl.DataFrame:
         if len(self.calls) == self.fails_at:
             raise KeyboardInterrupt
-        self.calls.append({"ranker": ranker, "lines": lines, "held_out": held_out, **given})
-        progress(given["rounds"] // 2, given["rounds"])
+        given = {"ranker": ranker, "lines": lines, "held_out": held_out, "options": options}
+        self.calls.append(given)
+        progress(options.rounds // 2, options.rounds)
+        batched(len(lines))
         return made_rows(
-            rankers=[given["label"]],
+            rankers=[options.label],
             users=list(dict.fromkeys(line.user for line in lines)),
             stops=list(dict.fromkeys(line.stop for line in lines)),
-            folds=[given["fold"]],
-            seeds=given["seeds"],
+            folds=[options.fold],
+            seeds=options.seeds,
         )
 
 

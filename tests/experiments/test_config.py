@@ -131,6 +131,10 @@ def test_a_misspelt_setting_of_a_ranker_is_found_before_anything_runs():
             'parts = { train = ["a"], tests = ["b"] }',
             '[data] parts tests: no setting is called "tests". Known: test, train, validation.',
         ),
+        ("alpha = 0.1", "alpha = []", "[ranker 1] alpha: a list holds each of its values once"),
+        ("alpha = 0.1", "alpha = [0.1, 0.1]", "[ranker 1] alpha: a list holds each of its values"),
+        ("alpha = 0.1", "alpha = [[0.1]]", "[ranker 1]: ranker olranknet, alpha: expected a num"),
+        ("rounds = 50", "replicas_at_once = 0", "[run] replicas_at_once: input should be greater"),
         ('label = "wide"', "", '[ranker]: two rankers are called "olranknet". Give each its own'),
     ],
 )

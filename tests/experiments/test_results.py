@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import polars as pl
@@ -118,6 +119,20 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path):
     with pytest.raises(OSError, match="disk full"):
         results.atomically(path, fail)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append("flush"), fsync(handle)))
+    monkeypatch.setattr(
+        Path, "replace", lambda self, to: (done.append("name"), replace(self, to))[1]
+    )
+    results.write_text("new", tmp_path / "file")
+    assert done == ["flush", "name", "flush"]  # the file, its name, the folder
+    assert (tmp_path / "file").read_text() == "new"
 
 
 def test_the_settings_that_do_best_on_validation_data_are_chosen_for_each_user():

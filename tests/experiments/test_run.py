@@ -1,4 +1,5 @@
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -6,9 +7,12 @@ import pytest
 from experiments.made_rows import FakeSimulate, tiny_fold
 
 import olrank
+from olrank.errors import ClusterError, ConfigError
+from olrank.experiments import parts
 from olrank.experiments import run as running
 from olrank.experiments.config import Config, parse_config
-from olrank.experiments.progress import Silent
+from olrank.experiments.progress import Load, Silent
+from olrank.experiments.simulate import Options
 
 CONFIG = """
 name = "trial"
@@ -27,15 +31,21 @@ name = "pdgd-linear"
 label = "pdgd"
 """
 
+CONFIG_OF_ONE = """
+name = "one"
+data.synthetic = "small"
+ranker.name = "pdgd-linear"
+"""
+
 
 class Told(Silent):
     def __init__(self) -> None:
-        self.n_parts = 0
+        self.parts: dict[str, Load] = {}
         self.shares: list[float] = []
         self.finished: list[tuple[str, bool]] = []
 
-    def begin(self, n_parts: int) -> None:
-        self.n_parts = n_parts
+    def begin(self, parts: Mapping[str, Load]) -> None:
+        self.parts = dict(parts)
 
     def advance(self, part: str, done: int, total: int) -> None:
         self.shares.append(done / total)
@@ -53,7 +63,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Config:
 @pytest.fixture
 def simulate(monkeypatch: pytest.MonkeyPatch) -> FakeSimulate:
     fake = FakeSimulate()
-    monkeypatch.setattr(running, "simulate_lines", fake)
+    monkeypatch.setattr(parts, "simulate_lines", fake)
     return fake
 
 
@@ -62,7 +72,7 @@ def test_every_ranker_meets_every_fold_and_user(
 ):
     running.run(config, tmp_path)
     met = [
-        (call["label"], call["fold"], line.user, line.stop)
+        (call["options"].label, call["options"].fold, line.user, line.stop)
         for call in simulate.calls
         for line in call["lines"]
     ]
@@ -77,10 +87,10 @@ def test_a_ranker_gets_its_settings_and_the_run_s_conventions(
     first = simulate.calls[0]
     assert first["ranker"] == "olranknet"
     assert first["lines"][0].settings == {"preset": "paper", "alpha": 0.5}
-    assert first["seeds"] == (0, 1)
     assert list(first["held_out"]) == ["ndcg@10"]
-    conventions = {name: first[name] for name in ("rounds", "k", "gamma", "empty")}
-    assert conventions == {"rounds": 100, "k": 10, "gamma": 0.9995, "empty": "skip"}
+    assert first["options"] == Options(
+        rounds=100, seeds=(0, 1), k=10, gamma=0.9995, empty="skip", fold="1", label="olranknet"
+    )
 
 
 def test_a_run_leaves_rows_summary_record_and_figures_and_no_parts(
@@ -107,7 +117,13 @@ def test_the_record_says_what_the_run_was_made_of(
     assert parse_config(CONFIG) == Config.model_validate(record["config"])
     assert record["versions"]["olrank"] == olrank.__version__
     assert record["data"]["1"] == {"train": "abc", "validation": "abc", "test": "abc"}
-    assert record["machine"]["cores"] >= 1
+    assert record["machines"][0]["cores"] >= 1
+    assert [part["part"] for part in record["parts"]] == [
+        f"{name}, fold {fold}, seeds 0 to 1" for name in ("olranknet", "pdgd") for fold in "12"
+    ]
+    assert record["parts"][0].items() >= {
+        "replicas": 2 * 2, "seeds_at_once": 2, "replicas_at_once": [2], "machine": 0,
+    }.items()  # fmt: skip
     assert record["started"] <= record["ended"]
     assert record["seconds"] >= 0
 
@@ -125,13 +141,13 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_never_stopped(
     config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     unbroken, killed, again = FakeSimulate(), FakeSimulate(fails_at=1), FakeSimulate()
-    monkeypatch.setattr(running, "simulate_lines", unbroken)
+    monkeypatch.setattr(parts, "simulate_lines", unbroken)
     running.run(config, tmp_path / "unbroken")
-    monkeypatch.setattr(running, "simulate_lines", killed)
+    monkeypatch.setattr(parts, "simulate_lines", killed)
     with pytest.raises(KeyboardInterrupt):
         running.run(config, tmp_path / "killed")
     assert not (tmp_path / "killed" / "rows.parquet").exists()
-    monkeypatch.setattr(running, "simulate_lines", again)
+    monkeypatch.setattr(parts, "simulate_lines", again)
     told = Told()
     running.run(config, tmp_path / "killed", told)
     assert len(again.calls) == 4 - 1
@@ -144,11 +160,11 @@ def test_a_killed_run_goes_on_and_ends_as_if_it_had_never_stopped(
 def test_parts_of_another_config_or_other_data_are_not_taken_over(
     change: str, config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    monkeypatch.setattr(running, "simulate_lines", FakeSimulate(fails_at=1))
+    monkeypatch.setattr(parts, "simulate_lines", FakeSimulate(fails_at=1))
     with pytest.raises(KeyboardInterrupt):
         running.run(config, tmp_path)
     again = FakeSimulate()
-    monkeypatch.setattr(running, "simulate_lines", again)
+    monkeypatch.setattr(parts, "simulate_lines", again)
     if change == "data":
         changed = [tiny_fold("1", "other"), tiny_fold("2", "other")]
         monkeypatch.setattr(running, "load_folds", lambda data: changed)
@@ -163,7 +179,8 @@ def test_progress_hears_of_every_part_and_of_rounds_inside_them(
 ):
     told = Told()
     running.run(config, tmp_path, told)
-    assert told.n_parts == len(told.finished) == 4
+    assert told.parts == dict.fromkeys([title for title, _ in told.finished], Load(2 * 2, 100))
+    assert len(told.finished) == 4
     assert told.shares == [0.0, 50 / 100] * 4
     assert told.finished[0] == ("olranknet, fold 1, seeds 0 to 1", False)
 
@@ -171,7 +188,7 @@ def test_progress_hears_of_every_part_and_of_rounds_inside_them(
 def test_seeds_can_be_run_a_few_at_a_time(config: Config, simulate: FakeSimulate, tmp_path: Path):
     few = parse_config(CONFIG.replace("seeds = 2", "seeds = 3\nseeds_at_once = 2"))
     running.run(few, tmp_path)
-    assert [call["seeds"] for call in simulate.calls[:2]] == [(0, 1), (2,)]
+    assert [call["options"].seeds for call in simulate.calls[:2]] == [(0, 1), (2,)]
 
 
 def test_lists_of_settings_are_run_in_every_combination_and_judged_on_validation_data(
@@ -186,3 +203,40 @@ def test_lists_of_settings_are_run_in_every_combination_and_judged_on_validation
         "preset": "paper", "alpha": 0.5, "lambda": 2, "width": 4,
     }  # fmt: skip
     assert list(first["held_out"]) == ["ndcg@10", "validation_ndcg@10"]
+
+
+def test_two_runs_cannot_write_into_one_folder(
+    config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    inner = FakeSimulate()
+
+    def second_run(*given: object) -> None:
+        monkeypatch.setattr(parts, "simulate_lines", inner)
+        running.run(config, tmp_path)
+
+    monkeypatch.setattr(parts, "simulate_lines", second_run)
+    with pytest.raises(ConfigError, match="another run is writing here"):
+        running.run(config, tmp_path)
+    assert inner.calls == []
+    running.run(config, tmp_path)  # the first is over, and so is its lock
+
+
+def test_a_damaged_part_is_run_again(
+    config: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(parts, "simulate_lines", FakeSimulate(fails_at=2))
+    with pytest.raises(KeyboardInterrupt):
+        running.run(config, tmp_path)
+    one, _ = sorted((tmp_path / "parts").glob("*.parquet"))
+    one.write_bytes(one.read_bytes()[:100])
+    again = FakeSimulate()
+    monkeypatch.setattr(parts, "simulate_lines", again)
+    running.run(config, tmp_path)
+    assert len(again.calls) == 4 - 1
+
+
+def test_a_worker_with_other_code_is_refused():
+    other = {**running.versions(), "olrank_code": "0" * 64}
+    (part,) = parts.plan(parse_config(CONFIG_OF_ONE), [tiny_fold()], "cpu")
+    with pytest.raises(ClusterError, match=r"has olrank_code .*needs 0000.*Install the same"):
+        running._at_worker(tiny_fold(), running._Order(part, "cpu", other), lambda done, of: None)

@@ -9,7 +9,7 @@ memory the batch is halved, and the run goes on.
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -46,6 +46,7 @@ def run(
     evaluate_after: Sequence[int] | None = None,
     batch: int | None = None,
     progress: lockstep.Progress | None = None,
+    batched: Callable[[int], None] | None = None,
 ) -> lockstep.Measured:
     """Simulate every replica on every shard, in the order of `replicas`.
 
@@ -60,6 +61,7 @@ def run(
         evaluate_after: rounds from 1; log-spaced and even ones when None.
         batch: replicas at once; as many as fit when None.
         progress: told (rounds done, rounds in all), summed over the batches.
+        batched: told the padded width of every batch that ran: with `batch` it settles the bits.
     """
     if not replicas:
         raise ConfigError("a sweep needs at least one replica.")
@@ -95,6 +97,8 @@ def run(
                 size = max(2, min(size, len(now)) // 2)
                 gc.collect()
                 continue
+            if batched is not None:
+                batched(len(padded))
             pieces.append(_first(measured, len(now)))
             places.extend(now)
             n_done += len(now)

@@ -11,6 +11,8 @@ users = ["perfect"]
 stop = ["clicked"]
 rounds = 1000
 seeds = 5                   # a number, or a list of seeds
+# seeds_at_once = 5         # in one part; as the device likes it unless given
+# replicas_at_once = 64     # settings, users and stop rules in one step; as many as fit
 [[ranker]]
 name = "olranknet"
 preset = "paper"
@@ -93,6 +95,7 @@ class RunConfig(_Section):
     rounds: Count = 1000
     seeds: Count | Annotated[list[Seed], Field(min_length=1)] = 5
     seeds_at_once: Count | None = None
+    replicas_at_once: Count | None = None
     k: Annotated[int, Field(ge=2)] = 10
     gamma: Annotated[float, Field(gt=0.0, le=1.0)] = 0.9995
     empty: Literal["skip", "zero", "one"] = "skip"
@@ -186,6 +189,12 @@ def _check_names(config: Config, source: str) -> None:
     for index, ranker in enumerate(config.ranker):
         where = f"{source}, {_place(('ranker', index), len(config.ranker))}"
         _known("ranker", ranker.name, table.names(), f"{where} name")
+        for setting, values in ranker.all_settings().items():
+            each_once = isinstance(values, list) and all(values.count(v) == 1 for v in values)
+            if isinstance(values, list) and not (values and each_once):
+                raise ConfigError(
+                    f"{where} {setting}: a list holds each of its values once; found {values}."
+                )
         try:
             for settings, _ in grid(ranker.all_settings()):
                 table.make(ranker.name, settings)

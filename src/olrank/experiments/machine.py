@@ -50,22 +50,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-def devices() -> list[str]:
-    """What JAX sees, a line each, and what to do when a GPU is missing."""
-    found = jax.devices()
-    lines = []
-    for device in found:
-        stats = device.memory_stats() or {}
-        memory = f", {stats['bytes_limit'] / 1e9:.0f} GB" if "bytes_limit" in stats else ""
-        lines.append(f"{device.platform} {device.id}: {device.device_kind}{memory}")
-    if all(device.platform == "cpu" for device in found):
-        lines.append(
-            f"JAX {jax.__version__} sees no GPU. On a machine with an NVIDIA GPU install its GPU "
-            'build: pip install "jax[cuda13]"'
-        )
-    return lines
-
-
 def _cpu_model() -> str:
     """The processor's name where Linux tells it, else what Python knows."""
     info = Path("/proc/cpuinfo")

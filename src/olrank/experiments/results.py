@@ -226,7 +226,10 @@ def _finite(content: Any) -> Any:
 
 
 def atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside this path, then put it in place: all of it, or nothing."""
+    """Let `write` fill a file beside this path, then put it in place: all of it, or nothing.
+
+    It is on the disk before it has its name: a power cut leaves the old file or the new one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -234,9 +237,20 @@ def atomically(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(partial)
         partial.chmod(0o666 & ~_umask())  # mkstemp's files are private; results are not
+        _flush(partial)
         partial.replace(path)
+        if os.name == "posix":  # elsewhere a folder cannot be opened
+            _flush(path.parent)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

@@ -1,34 +1,39 @@
 """Go through the parts of an experiment, keep what is finished, and write what came out.
 
-A part is one ranker on one fold with a few seeds; its settings, users and stop rules run together.
-Its rows are kept in OUT/parts until the whole run is done, so that a killed run goes on where it
-was. A part is found again by a checksum of all that determines it: config, data, code and versions.
+The rows of a part are on the disk, in OUT/parts, as soon as it is done, and stay there until the
+whole run is: a killed run goes on with the parts that are missing and ends with the same rows.
+Parts run one after the other here, or at once on the workers of a cluster.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
+import platform
 import shutil
-import time
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import product
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import polars as pl
 
+from olrank.engine import cluster as clusters
+from olrank.errors import ClusterError, ConfigError, DataError
+from olrank.experiments import parts as kept
 from olrank.experiments import results
-from olrank.experiments.config import Config, RankerConfig
+from olrank.experiments.config import Config
+from olrank.experiments.device import keep_compiled, use_device
 from olrank.experiments.load import load_folds
-from olrank.experiments.machine import machine, versions
+from olrank.experiments.machine import versions
+from olrank.experiments.parts import Finished, Part
 from olrank.experiments.progress import Reporter, Silent
-from olrank.experiments.simulate import Line, grid, simulate_lines
 from olrank.figures.all import draw_all
 from olrank.types import Fold
+
+_WRITTEN = ("rows.parquet", "summary.json", "table.md", "run.json")
 
 
 @dataclass(frozen=True)
@@ -48,124 +53,197 @@ class Outcome:
     figures: list[Path]
 
 
-@dataclass(frozen=True)
-class _Part:
-    ranker: RankerConfig
+class _Job(NamedTuple):
+    """A part, its data, and the file that its rows belong into."""
+
+    part: Part
     fold: Fold
-    seeds: tuple[int, ...]
-
-    @property
-    def title(self) -> str:
-        seeds = f"seed {self.seeds[0]}"
-        if len(self.seeds) > 1:
-            seeds = f"seeds {self.seeds[0]} to {self.seeds[-1]}"
-        return f"{self.ranker.title}, fold {self.fold.name}, {seeds}"
+    file: Path
 
 
-def run(config: Config, out: Path, progress: Reporter | None = None) -> Outcome:
-    """Run every part of a config and fill the folder `out` with rows, summary and figures."""
+_Way = Callable[[list[_Job], Reporter], Iterable[tuple[_Job, Finished]]]
+"""How missing jobs are run; gives each as it is done."""
+
+
+def run(
+    config: Config,
+    out: Path,
+    progress: Reporter | None = None,
+    *,
+    device: str | None = None,
+    cluster: str | None = None,
+) -> Outcome:
+    """Run every part of a config and fill the folder `out` with rows, summary and figures.
+
+    Args:
+        config: what to run.
+        out: the folder; what an unfinished run left there is used.
+        progress: hears how far it is.
+        device: "cpu" or "gpu"; an accelerator where there is one when None.
+        cluster: address of a Ray cluster, or "local", to spread the parts over; here when None.
+    """
     started = datetime.now(UTC)
-    folds = load_folds(config.data)
-    parts = list(_plan(config, folds))
-    with progress or Silent() as told:
-        told.begin(len(parts))
-        found = [_finished(part, config, out / "parts", told) for part in parts]
-    frames = [frame for frame, _ in found]
+    with _alone_in(out), progress or Silent() as told:
+        with _way(cluster, device) as (kind, way):
+            folds = load_folds(config.data)
+            jobs = _jobs(config, folds, out, kind)
+            n_resumed = _finish(jobs, way, told)
+        # Read back also when fresh: a resumed run and an unbroken one then go the same way.
+        finished = [_read(job.file) for job in jobs]
+        outcome = _write(out, [rows for rows, _ in finished])
+        record = _record(config, folds, started, [about for _, about in finished], n_resumed)
+        results.write_json(record, out / "run.json")
+        shutil.rmtree(out / "parts")
+    return outcome
+
+
+@contextmanager
+def _way(cluster: str | None, device: str | None) -> Iterator[tuple[str, _Way]]:
+    """On what kind of device jobs are run, and how."""
+    if cluster is None:
+        yield use_device(device), _here
+    else:
+        with clusters.connect(cluster, device) as workers:
+            yield workers.device, partial(_spread, workers)
+
+
+def _jobs(config: Config, folds: list[Fold], out: Path, device: str) -> list[_Job]:
+    by_name = {fold.name: fold for fold in folds}
+    jobs = []
+    for part in kept.plan(config, folds, device):
+        fold = by_name[part.fold]
+        name = kept.file_name(part, fold, config.data, device)
+        jobs.append(_Job(part, fold, out / "parts" / name))
+    return jobs
+
+
+def _finish(jobs: list[_Job], way: _Way, progress: Reporter) -> int:
+    """Run the jobs that no file holds yet; how many an earlier run had left."""
+    progress.begin({job.part.title: job.part.load for job in jobs})
+    missing = []
+    for job in jobs:
+        if kept.find(job.file) is None:
+            missing.append(job)
+        else:
+            progress.finish(job.part.title, 0.0, True)
+    for job, finished in way(missing, progress):
+        kept.keep(finished, job.file)
+        progress.finish(job.part.title, finished.about["seconds"], False)
+    return len(jobs) - len(missing)
+
+
+def _here(jobs: list[_Job], progress: Reporter) -> Iterator[tuple[_Job, Finished]]:
+    """One job after the other, in this process."""
+    for job in jobs:
+        tell = partial(progress.advance, job.part.title)
+        tell(0, job.part.run.rounds)
+        yield job, kept.simulate_part(job.part, job.fold, tell)
+
+
+def _spread(
+    workers: clusters.Cluster, jobs: list[_Job], progress: Reporter
+) -> Iterator[tuple[_Job, Finished]]:
+    """All jobs at once, on the workers of a cluster."""
+    orders = [(job.fold, _Order(job.part, workers.device, versions())) for job in jobs]
+    for index, what, value in workers.spread(_at_worker, orders):
+        job = jobs[index]
+        if what == "progress":
+            progress.advance(job.part.title, *value)
+        elif what == "lost":
+            progress.lose(job.part.title)
+        else:
+            yield job, value
+
+
+class _Order(NamedTuple):
+    """What a worker is told: the part, on what device, and by which code."""
+
+    part: Part
+    device: str
+    versions: dict[str, str]
+
+
+def _at_worker(fold: Fold, order: _Order, tell: Callable[[int, int], None]) -> Finished:
+    """Run a part in a worker, if it is what the one who asks is."""
+    mine = versions()
+    other = [name for name, version in order.versions.items() if mine[name] != version]
+    if other:
+        name = other[0]
+        raise ClusterError(
+            f"worker {platform.node()} has {name} {mine[name]}, and this run needs "
+            f"{order.versions[name]}: the rows would differ. Install the same on all machines."
+        )
+    use_device(order.device)
+    keep_compiled()
+    tell(0, order.part.run.rounds)
+    return kept.simulate_part(order.part, fold, tell)
+
+
+def _read(file: Path) -> Finished:
+    finished = kept.find(file)
+    if finished is None:
+        raise DataError(f"{file}: was written and cannot be read back. Look at the disk.")
+    return finished
+
+
+def _write(out: Path, frames: list[pl.DataFrame]) -> Outcome:
     rows = results.settle(pl.concat(frames, how="diagonal"))
     chosen = results.select(rows)
     summary = results.summarise(chosen)
     results.write_rows(rows, out / "rows.parquet")
     results.write_json(summary.to_dicts(), out / "summary.json")
     results.write_text(results.markdown(summary), out / "table.md")
-    n_resumed = sum(resumed for _, resumed in found)
-    results.write_json(_record(config, folds, started, n_resumed), out / "run.json")
-    figures = draw_all(chosen, out / "figures")
-    shutil.rmtree(out / "parts")
-    return Outcome(out, rows, summary, figures)
+    return Outcome(out, rows, summary, draw_all(chosen, out / "figures"))
 
 
-def _plan(config: Config, folds: list[Fold]) -> Iterator[_Part]:
-    seeds = config.run.seed_list
-    at_once = config.run.seeds_at_once or len(seeds)
-    groups = [tuple(seeds[i : i + at_once]) for i in range(0, len(seeds), at_once)]
-    for ranker, fold, group in product(config.ranker, folds, groups):
-        yield _Part(ranker, fold, group)
-
-
-def _finished(
-    part: _Part, config: Config, kept: Path, progress: Reporter
-) -> tuple[pl.DataFrame, bool]:
-    """The rows of a part, and whether an earlier run had left them."""
-    file = kept / _file_name(part, config)
-    began = time.monotonic()
-    resumed = file.is_file()
-    if not resumed:
-        rows = _simulate(part, config, progress)
-        results.atomically(file, rows.write_parquet)
-    progress.finish(part.title, time.monotonic() - began, resumed)
-    # Read back also when fresh: a resumed run and an unbroken one then go the same way.
-    return pl.read_parquet(file), resumed
-
-
-def _simulate(part: _Part, config: Config, progress: Reporter) -> pl.DataFrame:
-    progress.advance(part.title, 0, config.run.rounds)
-    points = grid(part.ranker.all_settings())
-    lines = [
-        Line(settings, user, stop, label)
-        for settings, label in points
-        for user in config.run.users
-        for stop in config.run.stop
-    ]
-    held_out = {f"ndcg@{config.run.k}": part.fold.test}
-    if len(points) > 1:
-        held_out[results.validation_metric(config.run.k)] = part.fold.validation
-    return simulate_lines(
-        part.ranker.name,
-        part.fold.train,
-        held_out,
-        lines,
-        rounds=config.run.rounds,
-        seeds=part.seeds,
-        k=config.run.k,
-        gamma=config.run.gamma,
-        empty=config.run.empty,
-        fold=part.fold.name,
-        label=part.ranker.title,
-        progress=lambda done, total: progress.advance(part.title, done, total),
-    )
-
-
-def _file_name(part: _Part, config: Config) -> str:
-    """A readable name that changes whenever anything does that could move the part's rows."""
-    determined_by = {
-        "ranker": part.ranker.model_dump(mode="json"),
-        "fold": part.fold.name,
-        "seeds": part.seeds,
-        "run": config.run.model_dump(mode="json", exclude={"seeds", "seeds_at_once"}),
-        "data": config.data.model_dump(mode="json", exclude={"folds"}),
-        "checksums": _checksums(part.fold),
-        "versions": versions(),
-    }
-    text = json.dumps(determined_by, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    words = "-".join((part.ranker.title, part.fold.name, str(part.seeds[0])))
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '_', words)}-{digest}.parquet"
-
-
-def _checksums(fold: Fold) -> dict[str, str]:
-    return {name: getattr(fold, name).checksum for name in ("train", "validation", "test")}
-
-
-def _record(config: Config, folds: list[Fold], started: datetime, n_resumed: int) -> dict[str, Any]:
+def _record(
+    config: Config,
+    folds: list[Fold],
+    started: datetime,
+    parts: list[dict[str, Any]],
+    n_resumed: int,
+) -> dict[str, Any]:
     """What run.json says: all that is needed to run it again, and what it took."""
     ended = datetime.now(UTC)
+    machines: list[dict[str, Any]] = []
+    for part in parts:
+        if part["machine"] not in machines:
+            machines.append(part["machine"])
     return {
         "config": config.model_dump(mode="json", exclude_none=True),
         "versions": versions(),
-        "data": {fold.name: _checksums(fold) for fold in folds},
-        "machine": machine(),
+        "data": {fold.name: kept.checksums(fold) for fold in folds},
+        "machines": machines,
         "started": started.isoformat(timespec="seconds"),
         "ended": ended.isoformat(timespec="seconds"),
         "seconds": round((ended - started).total_seconds(), 1),
         "resumed_parts": n_resumed,
+        "parts": [{**part, "machine": machines.index(part["machine"])} for part in parts],
     }
+
+
+@contextmanager
+def _alone_in(out: Path) -> Iterator[None]:
+    """Keep a second run out of the folder, and clear away what a killed one left half written."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as lock:
+        try:
+            _lock(lock)
+        except OSError:
+            raise ConfigError(
+                f"{out}: another run is writing here. Wait for it, or name another folder with "
+                "--out."
+            ) from None
+        for name in _WRITTEN:
+            for left in out.glob(f".{name}.*"):
+                left.unlink(missing_ok=True)
+        yield
+        (out / ".lock").unlink()
+
+
+def _lock(file: IO[str]) -> None:
+    """Until the file is closed or the process ends, however it ends; only where POSIX is."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from olrank.engine import lockstep, sweep
 from olrank.errors import ConfigError
+from olrank.metrics.ndcg import EmptyRule
 from olrank.metrics.online import GAMMA
 from olrank.rankers import table
 from olrank.types import Dataset
@@ -34,6 +36,41 @@ class Line(NamedTuple):
     label: str = ""
 
 
+@dataclass(frozen=True)
+class Options:
+    """What all lines of a simulation share.
+
+    Attributes:
+        rounds: T, queries served.
+        seeds: each meets every line with the same queries and moods.
+        k: slots shown, and the cut-off of NDCG.
+        gamma: discount of the cumulative online NDCG.
+        empty: how test queries without a relevant document count offline; online they count as 0.
+        fold: the fold's name; it is in the rows and in the random keys.
+        label: what rows call the ranker, its name when empty.
+        evaluate_after: rounds to measure after; log-spaced and even ones when None.
+        batch: replicas at once; as many as fit when None.
+    """
+
+    rounds: int = 1000
+    seeds: tuple[int, ...] = tuple(range(5))
+    k: int = 10
+    gamma: float = GAMMA
+    empty: EmptyRule = "skip"
+    fold: str = ""
+    label: str = ""
+    evaluate_after: tuple[int, ...] | None = None
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be simulated."""
+        for what, value, least in (("rounds", self.rounds, 1), ("k", self.k, 2)):
+            if value < least:
+                raise ConfigError(f"{what}: must be at least {least}, not {value}.")
+        if not self.seeds:
+            raise ConfigError("seeds: at least one is needed.")
+
+
 def simulate(
     ranker: str,
     data: Dataset,
@@ -46,9 +83,9 @@ def simulate(
     settings: Mapping[str, Any] | None = None,
     k: int = 10,
     gamma: float = GAMMA,
-    empty: Literal["skip", "zero", "one"] = "skip",
+    empty: EmptyRule = "skip",
     fold: str = "",
-    label: str | None = None,
+    label: str = "",
     evaluate_after: Sequence[int] | None = None,
     progress: lockstep.Progress | None = None,
 ) -> pl.DataFrame:
@@ -75,21 +112,19 @@ def simulate(
         Rows with columns ranker, dataset, fold, user, stop, seed, round, metric, value, and
         `conventions`, the choices that can move a number.
     """
-    return simulate_lines(
-        ranker,
-        data,
-        {f"ndcg@{k}": test},
-        [Line(settings or {}, user, stop)],
+    options = Options(
         rounds=rounds,
-        seeds=seeds,
+        seeds=tuple(range(seeds) if isinstance(seeds, int) else seeds),
         k=k,
         gamma=gamma,
         empty=empty,
         fold=fold,
         label=label,
-        evaluate_after=evaluate_after,
-        progress=progress,
-    ).drop("settings")
+        evaluate_after=None if evaluate_after is None else tuple(evaluate_after),
+    )
+    line = Line(settings or {}, user, stop)
+    rows = simulate_lines(ranker, data, {f"ndcg@{k}": test}, [line], options, progress)
+    return rows.drop("settings")
 
 
 def simulate_lines(
@@ -97,17 +132,9 @@ def simulate_lines(
     data: Dataset,
     held_out: Mapping[str, Dataset],
     lines: Sequence[Line],
-    *,
-    rounds: int,
-    seeds: int | Sequence[int],
-    k: int = 10,
-    gamma: float = GAMMA,
-    empty: Literal["skip", "zero", "one"] = "skip",
-    fold: str = "",
-    label: str | None = None,
-    evaluate_after: Sequence[int] | None = None,
-    batch: int | None = None,
+    options: Options,
     progress: lockstep.Progress | None = None,
+    batched: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
     """Several settings, users and stop rules of one ranker at once; see `simulate`.
 
@@ -116,56 +143,43 @@ def simulate_lines(
         data: queries are drawn from it.
         held_out: metric name -> data set that it is the offline NDCG of.
         lines: the replicas.
-        rounds: T.
-        seeds: how many, or which; each meets every line with the same queries and moods.
-        k: slots shown, and the cut-off of NDCG.
-        gamma: discount of the cumulative online NDCG.
-        empty: how held-out queries without a relevant document count.
-        fold: the fold's name.
-        label: what rows call the ranker.
-        evaluate_after: rounds to measure after.
-        batch: replicas at once; as many as fit when None.
+        options: what they share.
         progress: called with (rounds done, rounds in all).
+        batched: called with the padded width of every batch.
 
     Returns:
         Rows as in `simulate`, with the column `settings` for the label of each line.
     """
-    seed_list = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    _check(data, list(held_out.values()), rounds, k, seed_list)
-    for line in lines:
-        if line.settings.get("k", k) != k:
-            raise ConfigError(
-                f"settings k = {line.settings['k']}, but the lists shown have k = {k} slots. Give "
-                "k once, to the simulation."
-            )
-    made = [table.make(ranker, {**line.settings, "k": k}) for line in lines]
+    _check(data, held_out.values(), lines, options.k)
+    made = [table.make(ranker, {**line.settings, "k": options.k}) for line in lines]
     top_grade = max(part.max_grade for part in (data, *held_out.values()))
-    users = [_user(line, top_grade, k, data) for line in lines]
+    users = [_user(line, top_grade, options.k, data) for line in lines]
     measured = sweep.run(
         [sweep.Replica(m.ranker, m.numbers, u) for m, u in zip(made, users, strict=True)],
-        [lockstep.shard_key(data.name, fold, seed) for seed in seed_list],
+        [lockstep.shard_key(data.name, options.fold, seed) for seed in options.seeds],
         data,
         list(held_out.values()),
-        rounds=rounds,
-        k=k,
-        empty=empty,
-        evaluate_after=evaluate_after,
-        batch=batch,
+        rounds=options.rounds,
+        k=options.k,
+        empty=options.empty,
+        evaluate_after=options.evaluate_after,
+        batch=options.batch,
         progress=progress,
+        batched=batched,
     )
     certainty = made[0].entry.knows_certainty
     frames = [
-        _rows(measured, r, list(held_out), seed_list, gamma, certainty).select(
-            pl.lit(label or ranker).alias("ranker"),
+        _rows(measured, r, list(held_out), options, certainty).select(
+            pl.lit(options.label or ranker).alias("ranker"),
             pl.lit(data.name).alias("dataset"),
-            pl.lit(fold).alias("fold"),
+            pl.lit(options.fold).alias("fold"),
             pl.lit(line.user if isinstance(line.user, str) else "custom").alias("user"),
             pl.lit(line.stop).alias("stop"),
             "seed",
             "round",
             "metric",
             "value",
-            pl.lit(_conventions(made[r], data, k, gamma, empty)).alias("conventions"),
+            pl.lit(_conventions(made[r], data, options)).alias("conventions"),
             pl.lit(line.label).alias("settings"),
         )
         for r, line in enumerate(lines)
@@ -208,13 +222,12 @@ def _rows(
     measured: lockstep.Measured,
     replica: int,
     held_out: list[str],
-    seeds: list[int],
-    gamma: float,
+    options: Options,
     certainty: bool,
 ) -> pl.DataFrame:
     """Long rows of a replica, a metric a line, at the evaluated rounds; sums from the first on."""
     at = measured.evaluated - 1
-    discounts = gamma ** np.arange(measured.online.shape[-1])
+    discounts = options.gamma ** np.arange(measured.online.shape[-1])
     metrics = {name: measured.offline[h, :, replica] for h, name in enumerate(held_out)}
     metrics |= {
         "online_ndcg": np.cumsum(measured.online[:, replica] * discounts, axis=1)[:, at],
@@ -224,11 +237,11 @@ def _rows(
     if certainty:
         ratios = measured.certain_ratio[:, replica]
         metrics["certain_ratio"] = _since_last(ratios, measured.evaluated)
-    n_seeds, n_at = len(seeds), len(at)
+    n_seeds, n_at = len(options.seeds), len(at)
     return pl.concat(
         pl.DataFrame(
             {
-                "seed": np.repeat(np.asarray(seeds, np.int64), n_at),
+                "seed": np.repeat(np.asarray(options.seeds, np.int64), n_at),
                 "round": np.tile(measured.evaluated, n_seeds),
                 "metric": [name] * (n_seeds * n_at),
                 "value": values.reshape(-1),
@@ -248,26 +261,25 @@ def _since_last(values: np.ndarray[Any, Any], evaluated: np.ndarray[Any, Any]) -
     return np.where(n > 0, np.diff(sums[:, edges], axis=1) / np.maximum(n, 1), np.nan)
 
 
-def _conventions(made: table.Made, data: Dataset, k: int, gamma: float, empty: str) -> str:
-    chosen = {"k": k, "gamma": gamma, "empty": empty, "normalise": data.normalise}
-    chosen["preset"] = made.settings["preset"]
+def _conventions(made: table.Made, data: Dataset, options: Options) -> str:
+    chosen: dict[str, Any] = {"k": options.k, "gamma": options.gamma, "empty": options.empty}
+    chosen |= {"normalise": data.normalise, "preset": made.settings["preset"]}
     for name in ("network", "pairs", "order", "update", "confidence", "interleaving"):
         if name in made.settings:
             chosen[name] = made.settings[name]
     return " ".join(f"{name}={value}" for name, value in chosen.items())
 
 
-def _check(
-    data: Dataset, held_out: list[Dataset], rounds: int, k: int, seeds: Sequence[int]
-) -> None:
+def _check(data: Dataset, held_out: Iterable[Dataset], lines: Sequence[Line], k: int) -> None:
     for test in held_out:
         if data.n_features != test.n_features:
             raise ConfigError(
                 f"data has {data.n_features} features, test has {test.n_features}. Read both with "
                 "the same n_features."
             )
-    for what, value, least in (("rounds", rounds, 1), ("k", k, 2)):
-        if value < least:
-            raise ConfigError(f"{what}: must be at least {least}, not {value}.")
-    if not seeds:
-        raise ConfigError("seeds: at least one is needed.")
+    for line in lines:
+        if line.settings.get("k", k) != k:
+            raise ConfigError(
+                f"settings k = {line.settings['k']}, but the lists shown have k = {k} slots. Give "
+                "k once, to the simulation."
+            )

@@ -1,0 +1,121 @@
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from experiments.made_rows import FakeSimulate, made_rows, tiny_fold
+
+from olrank.errors import ConfigError
+from olrank.experiments import parts
+from olrank.experiments.config import Config, parse_config
+from olrank.experiments.progress import Load
+
+CONFIG = """
+name = "trial"
+data.synthetic = "small"
+[run]
+users = ["perfect", "informational"]
+rounds = 50
+seeds = 10
+[[ranker]]
+name = "olranknet"
+settings = { alpha = [0.1, 0.5] }
+[[ranker]]
+name = "pdgd-linear"
+"""
+
+
+def planned(text: str = CONFIG, device: str = "cpu") -> list[parts.Part]:
+    return parts.plan(parse_config(text), [tiny_fold()], device)
+
+
+def seeds_of(text: str, device: str) -> list[tuple[int, ...]]:
+    return [part.seeds for part in planned(text, device) if part.ranker.name == "pdgd-linear"]
+
+
+def test_a_part_knows_its_work():
+    first = planned()[0]
+    assert first.load == Load(2 * 2 * 2, 50)  # settings, users, seeds
+    assert first.title == "olranknet, fold 1, seeds 0 to 1"
+    assert list(first.held_out(tiny_fold())) == ["ndcg@10", "validation_ndcg@10"]
+    assert list(planned()[-1].held_out(tiny_fold())) == ["ndcg@10"]
+
+
+def test_seeds_are_grouped_evenly_by_what_the_device_needs():
+    # Two users: 8 replicas take 4 seeds, and groups of 5 are the next that are equal.
+    assert seeds_of(CONFIG, "cpu") == [(0, 1, 2, 3, 4), (5, 6, 7, 8, 9)]
+    assert seeds_of(CONFIG, "gpu") == [tuple(range(10))]
+    prime = CONFIG.replace("seeds = 10", "seeds = 7")
+    assert seeds_of(prime, "cpu") == [tuple(range(7))]
+    one = CONFIG.replace("seeds = 10", "seeds = [4]")
+    assert seeds_of(one, "cpu") == [(4,)]
+    chosen = CONFIG.replace("seeds = 10", "seeds = [4, 2, 9]\nseeds_at_once = 2")
+    assert seeds_of(chosen, "gpu") == [(4, 2), (9,)]
+    assert planned(chosen)[0].title == "olranknet, fold 1, seeds 4, 2"
+
+
+def test_every_seed_of_every_ranker_is_in_one_part():
+    met = [(part.ranker.name, seed) for part in planned() for seed in part.seeds]
+    assert sorted(met) == sorted(
+        (name, seed) for name in ("olranknet", "pdgd-linear") for seed in range(10)
+    )
+
+
+def test_settings_cannot_be_chosen_without_a_validation_part():
+    fold = tiny_fold()
+    fold = fold._replace(validation=fold.train.select([]))
+    with pytest.raises(ConfigError, match="ranker olranknet: settings are chosen on the valid"):
+        parts.plan(parse_config(CONFIG), [fold], "cpu")
+    parts.plan(parse_config(CONFIG.replace("[0.1, 0.5]", "[0.1]")), [fold], "cpu")
+
+
+def named(config: Config, device: str = "cpu", checksum: str = "abc") -> str:
+    fold = tiny_fold(checksum=checksum)
+    first = parts.plan(config, [fold], device)[0]
+    return parts.file_name(first, fold, config.data, device)
+
+
+def test_a_part_s_file_changes_its_name_with_all_that_can_move_a_number():
+    config = parse_config(CONFIG.replace("seeds = 10", "seeds = 10\nseeds_at_once = 2"))
+    name = named(config)
+    assert name.startswith("olranknet-1-0-")
+    assert name == named(config)
+    assert name != named(config, device="gpu")
+    assert name != named(config, checksum="abd")
+    run = config.run
+    for other in (
+        run.model_copy(update={"rounds": 51}),
+        run.model_copy(update={"seeds_at_once": 3}),
+        run.model_copy(update={"replicas_at_once": 2}),
+    ):
+        assert name != named(config.model_copy(update={"run": other}))
+    more_seeds = run.model_copy(update={"seeds": 12})  # its first two run as they did
+    assert name == named(config.model_copy(update={"run": more_seeds}))
+
+
+def test_a_finished_part_says_what_ran_where_and_how_wide(monkeypatch: pytest.MonkeyPatch):
+    fake = FakeSimulate()
+    monkeypatch.setattr(parts, "simulate_lines", fake)
+    first = replace(planned()[0], run=planned()[0].run.model_copy(update={"replicas_at_once": 3}))
+    about = parts.simulate_part(first, tiny_fold(), lambda done, of: None).about
+    assert fake.calls[0]["options"].batch == 3
+    assert (about["replicas"], about["seeds_at_once"]) == (8, 2)
+    assert about["replicas_at_once"] == [4]  # what the engine told: here, all lines
+    assert about["machine"]["device"] == "cpu"
+
+
+def test_a_kept_part_is_found_as_it_was_and_a_damaged_one_is_not(tmp_path: Path):
+    file = tmp_path / "part.parquet"
+    assert parts.find(file) is None
+    finished = parts.Finished(made_rows(), {"part": "a", "seconds": 0.5})
+    parts.keep(finished, file)
+    found = parts.find(file)
+    assert found is not None
+    assert found.rows.equals(finished.rows)
+    assert found.about == finished.about
+    whole = file.read_bytes()
+    for damaged in (b"", b"PAR1", whole[:100], whole[:-1], b"\0" * len(whole)):
+        file.write_bytes(damaged)
+        assert parts.find(file) is None
+    pl.DataFrame({"a": [1]}).write_parquet(file)
+    assert parts.find(file) is None  # somebody else's
