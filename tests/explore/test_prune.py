@@ -31,9 +31,11 @@ def both_ways(key, given):
     scores, mask = given[0], given[-1]
     drawn = [
         order.draw_topological(key, edges, scores, mask, K, swaps=True)
-        for edges in (prune.dense(*given), prune.pruned(K, *given))
+        for edges in (prune.dense("probability", *given), prune.pruned(K, "probability", *given))
     ]
-    return drawn, jnp.sum(prune.pruned(K, *given) != prune.dense(*given))
+    return drawn, jnp.sum(
+        prune.pruned(K, "probability", *given) != prune.dense("probability", *given)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -73,17 +75,17 @@ def test_bounds_hold_around_the_exact_norms():
 
 
 def test_one_replica_is_pruned_and_several_take_the_dense_way():
-    find = prune.certain_orders(K)
+    find = prune.certain_orders(K, "probability")
     one = case(3, 10.0, 0.03)
     alone = jax.vmap(find, in_axes=(0, None, 0, 0, None, None))(
         one[0][None], one[1], one[2][None], one[3][None], one[4], one[5]
     )
-    np.testing.assert_array_equal(alone[0], prune.pruned(K, *one))
+    np.testing.assert_array_equal(alone[0], prune.pruned(K, "probability", *one))
     three = [case(seed, 10.0, 0.03) for seed in (3, 4, 5)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *three)
     together = jax.vmap(find)(*stacked)
     for found, each in zip(together, three, strict=True):
-        np.testing.assert_array_equal(found, prune.dense(*each))
+        np.testing.assert_array_equal(found, prune.dense("probability", *each))
 
 
 def test_norms_do_not_depend_on_how_many_pairs_are_taken_at_once(monkeypatch, x64):

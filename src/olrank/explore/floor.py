@@ -32,7 +32,7 @@ def keep_order(certain: Array, ranks: Array, mask: Array, k: int) -> Ranking:
     edges = certain & mask[:, None] & mask[None, :]
     n_docs = mask.shape[0]
     shown = jnp.arange(k) < jnp.sum(mask)
-    last = jnp.iinfo(jnp.int32).max
+    last = 2**31 - 1  # the largest int32
 
     def fill(
         carry: tuple[Array, Array], is_shown: Array

@@ -33,18 +33,22 @@ def settled(scores: Array) -> Array:
     return barrier(scores)
 
 
-def certain(scores: Array, widths: Array) -> Array:
+def certain(scores: Array, widths: Array, scale: str = "probability") -> Array:
     """Pairs whose order is certain: omega_t of Definition 1.
 
     Args:
         scores: [n_docs] predicted by the current network.
         widths: [n_docs, n_docs] confidence widths CB_ij, not negative.
+        scale: what the widths bound: the "probability" sigma(f_ij) of an order, as the paper does,
+            or its "logit" f_ij.
 
     Returns:
         [n_docs, n_docs] bool; True at (i, j) when i certainly stands above j.
     """
     scores = settled(scores)
     difference = scores[:, None] - scores[None, :]
+    if scale == "logit":
+        return difference > widths
     return (difference > 0) & (jax.nn.sigmoid(difference) - widths > 0.5)
 
 

@@ -16,7 +16,7 @@ replica at a time, as in a live service; several replicas in lockstep take the d
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -32,24 +32,31 @@ _SLACK = 1e-5  # of a squared norm: rounding may not turn a bound into an error
 
 
 def dense(
-    scores: Array, factors: Factors, A: Array, alpha: Array, eps: Array, mask: Array
+    scale: str, scores: Array, factors: Factors, A: Array, alpha: Array, eps: Array, mask: Array
 ) -> Array:
-    """[n_docs, n_docs] certain orders from all pairwise norms."""
+    """[n_docs, n_docs] certain orders from all pairwise norms; `scale` as in order.certain."""
     kept = conf.Confidence(A, jnp.zeros(()))
     norms = conf.pair_norms(conf.kind("diagonal"), kept, factors, mask)
-    return certain(scores, conf.widths(norms, alpha, eps))
+    return certain(scores, conf.widths(norms, alpha, eps), scale)
 
 
 def pruned(
-    k: int, scores: Array, factors: Factors, A: Array, alpha: Array, eps: Array, mask: Array
+    k: int,
+    scale: str,
+    scores: Array,
+    factors: Factors,
+    A: Array,
+    alpha: Array,
+    eps: Array,
+    mask: Array,
 ) -> Array:
     """[n_docs, n_docs] the certain orders, as far as a list of k can depend on them."""
     scores = settled(scores)
     low, high = _norm_bounds(factors, A, mask)
     both = mask[:, None] & mask[None, :]
-    surely = both & certain(scores, conf.widths(high[:, None] + high[None, :], alpha, eps))
+    surely = both & certain(scores, conf.widths(high[:, None] + high[None, :], alpha, eps), scale)
     nearest = jnp.maximum(low[:, None] - high[None, :], low[None, :] - high[:, None])
-    perhaps = both & certain(scores, conf.widths(jnp.maximum(nearest, 0.0), alpha, eps))
+    perhaps = both & certain(scores, conf.widths(jnp.maximum(nearest, 0.0), alpha, eps), scale)
     can_be_shown = mask & (jnp.sum(surely, axis=0) < k)
     is_open = perhaps & ~surely & can_be_shown[None, :]
     needed = can_be_shown | jnp.any(is_open, axis=1)
@@ -61,7 +68,7 @@ def pruned(
             some = jnp.argsort(~needed, stable=True)[:size]
             inside = needed[some]
             part = tuple((delta[some], inputs[some]) for delta, inputs in factors)
-            found = dense(scores[some], part, A, alpha, eps, inside)
+            found = dense(scale, scores[some], part, A, alpha, eps, inside)
             known = inside[:, None] & inside[None, :]
             among = jnp.where(known, found, surely[some[:, None], some[None, :]])
             return surely.at[some[:, None], some[None, :]].set(among)
@@ -70,7 +77,7 @@ def pruned(
 
     sizes = [size for size in _SIZES if size < n_docs]
     ways = [exact(size) for size in sizes]
-    ways.append(lambda _: dense(scores, factors, A, alpha, eps, mask))
+    ways.append(lambda _: dense(scale, scores, factors, A, alpha, eps, mask))
     index = jnp.sum(n_needed > jnp.asarray(sizes, jnp.int32)) if sizes else 0
     found: Array = jax.lax.switch(index, ways, None)
     return found
@@ -105,24 +112,25 @@ def _product(inputs: Array, layer: Array) -> Array:
 
 
 @cache
-def certain_orders(k: int) -> Any:
-    """`dense` or `pruned`, whichever is the faster here; the arguments are those of `dense`."""
+def certain_orders(k: int, scale: str) -> Any:
+    """`dense` or `pruned`, whichever is the faster here; takes the arrays that `dense` takes."""
+    every = partial(dense, scale)
     if jax.default_backend() != "cpu":
-        return dense
+        return every
 
     @custom_vmap
     def choose(*given: Any) -> Array:
-        return pruned(k, *given)
+        return pruned(k, scale, *given)
 
     @choose.def_vmap
     def _batched(axis_size: int, in_batched: Any, *given: Any) -> tuple[Array, bool]:
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         if axis_size > 1:
-            found: Array = jax.vmap(dense, in_axes=axes)(*given)
+            found: Array = jax.vmap(every, in_axes=axes)(*given)
             return found, True
         alone = jax.tree.map(
             lambda leaf, batched: leaf[0] if batched else leaf, tuple(given), tuple(in_batched)
         )
-        return pruned(k, *alone)[None], True
+        return pruned(k, scale, *alone)[None], True
 
     return choose

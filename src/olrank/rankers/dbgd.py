@@ -113,7 +113,9 @@ def dbgd(design: Any) -> Ranker:
     def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
         memo: Memo = impression.ranking.memo
         sampling_key = key if design.credit == "sampled" else None
-        wins = _candidate_wins(memo.credit, impression.clicks, sampling_key)
+        # One document alone is no duel, whatever a sample says.
+        duels = jnp.sum(impression.ranking.shown) > 1
+        wins = duels & _candidate_wins(memo.credit, impression.clicks, sampling_key)
         rate = state.numbers.learning_rate * state.numbers.decay**state.n_steps
         direction = _direction(jax.random.wrap_key_data(memo.direction_key), state.theta)
         theta = _move(state.theta, jnp.where(wins, rate, 0.0), direction)

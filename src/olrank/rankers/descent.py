@@ -64,10 +64,10 @@ class Plan(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Numbers of a descent: the learning rate, and m * pull."""
+    """Numbers of a descent: the learning rate, and m * pull, one for all or one for each part."""
 
     learning_rate: Array
-    pull: Array
+    pull: PyTree
 
 
 def check_plan(plan: Plan) -> None:
@@ -91,7 +91,8 @@ def descend(
     held = objective.held(memory)
     n = jnp.maximum(objective.n_pairs(memory), 1).astype(jnp.result_type(float))
     # An empty memory turns every step into one of length zero.
-    rates = Rates(jnp.where(held.n > 0, rates.learning_rate, 0.0), rates.pull / n)
+    pulls = jax.tree.map(lambda p, part: jax.tree.map(lambda _: p / n, part), rates.pull, start)
+    rates = Rates(jnp.where(held.n > 0, rates.learning_rate, 0.0), pulls)
 
     def gradient(step_key: Key, theta: PyTree) -> PyTree:
         if plan.batch is None:
@@ -159,17 +160,19 @@ def _whole_gradient(
 
 
 def _sgd_step(i: Array, carry: PyTree, grads: PyTree, rates: Rates, anchor: PyTree) -> PyTree:
-    c = rates.learning_rate * rates.pull
 
-    def move(theta: Array, grad: Array, home: Array) -> Array:
+    def move(theta: Array, grad: Array, home: Array, pull: Array) -> Array:
+        c = rates.learning_rate * pull
         return (theta - rates.learning_rate * grad + c * home) / (1.0 + c)
 
-    return (jax.tree.map(move, carry[0], grads, anchor),)
+    return (jax.tree.map(move, carry[0], grads, anchor, rates.pull),)
 
 
 def _adam_step(i: Array, carry: PyTree, grads: PyTree, rates: Rates, anchor: PyTree) -> PyTree:
     theta, first, second = carry
-    grads = jax.tree.map(lambda g, t, home: g + rates.pull * (t - home), grads, theta, anchor)
+    grads = jax.tree.map(
+        lambda g, t, home, pull: g + pull * (t - home), grads, theta, anchor, rates.pull
+    )
     first = jax.tree.map(lambda m, g: _BETA_1 * m + (1 - _BETA_1) * g, first, grads)
     second = jax.tree.map(lambda v, g: _BETA_2 * v + (1 - _BETA_2) * g**2, second, grads)
     t = (i + 1).astype(jnp.result_type(float))

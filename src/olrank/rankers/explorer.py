@@ -14,6 +14,7 @@ the impression is learned from, before the fit: those that served the ranking.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ from olrank.explore import order as orders
 from olrank.explore import prune
 from olrank.feedback import history as ring
 from olrank.feedback import pairs as pairing
-from olrank.nets import linear, mlp
+from olrank.nets import linear, mlp, residual
 from olrank.nets.net import Net
 from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
 
@@ -46,6 +47,8 @@ class Numbers(NamedTuple):
         eps_scale: the lemma's third constant; 0 leaves eps(m) out, as with 1 it exceeds 100 and
             nothing is ever certain.
         horizon: T in eps(m).
+        linear_pull: the pull of the linear part, where there is one.
+        averaging: share of the old average that a round keeps, where parameters are averaged.
     """
 
     alpha: Any = 0.1
@@ -59,6 +62,8 @@ class Numbers(NamedTuple):
     alpha_scale: Any = 1.0
     eps_scale: Any = 0.0
     horizon: Any = 5000.0
+    linear_pull: Any = 0.1
+    averaging: Any = 0.99
 
 
 class Design(NamedTuple):
@@ -70,6 +75,7 @@ class Design(NamedTuple):
         network: "paper", or "plain" (biases, no sqrt(m); the released code).
         width: m.
         depth: L.
+        linear_part: a line beside the network; see nets.residual.
         confidence: "diagonal" (the paper's experiments) or "full".
         order: "topological", or "blocks" (the released code).
         pairs: "independent" (the paper), "matched" (the released code) or "all".
@@ -77,6 +83,10 @@ class Design(NamedTuple):
         pair_weights: "none", or "swap" for rho of explore.order in the loss and in A.
         examination: "last-click-plus-one" or "position-based".
         alpha_rule: "constant", or "lemma" for alpha_t.
+        width_scale: widths bound the "probability" of an order (the paper) or its "logit", on which
+            certain orders are transitive as long as widths are.
+        curvature: pairs enter A with the slope sigma'(f_ij) of their probability, as in the
+            curvature of the loss, instead of 1 (the paper).
         update: descent starts each round at "continue" (the current theta), "theta0" (the proof) or
             "restart" (a new network; the released code).
         anchor: the pull is to "theta0" or to "zero" (the released code).
@@ -85,6 +95,7 @@ class Design(NamedTuple):
             history (each pair of 5,000 rounds is used hundreds of times) and keep a round cheap.
         history_batch: items a step, or None for all of the history.
         epochs: when given, the steps are this many passes over the history.
+        average: serve a running average of the parameters instead of the last ones.
     """
 
     k: int = 10
@@ -92,6 +103,7 @@ class Design(NamedTuple):
     network: str = "paper"
     width: int = 100
     depth: int = 2
+    linear_part: bool = False
     confidence: str = "diagonal"
     order: str = "topological"
     pairs: str = "independent"
@@ -99,12 +111,15 @@ class Design(NamedTuple):
     pair_weights: str = "none"
     examination: str = "last-click-plus-one"
     alpha_rule: str = "constant"
+    width_scale: str = "probability"
+    curvature: bool = False
     update: str = "continue"
     anchor: str = "theta0"
     optimiser: str = "sgd"
     steps: int = 5
     history_batch: int | None = 256
     epochs: int | None = None
+    average: bool = False
 
 
 RELEASED: dict[str, Any] = {
@@ -128,6 +143,8 @@ class State(NamedTuple):
     Attributes:
         theta: parameters that serve.
         theta_0: parameters that it is pulled to.
+        last: parameters after the last step, which descent goes on from, where `theta` is their
+            running average; () where it is not.
         confidence: A_t; () for a relative that keeps none.
         history: impressions and pairs learned from.
         numbers: numeric settings, as arrays.
@@ -135,6 +152,7 @@ class State(NamedTuple):
 
     theta: PyTree
     theta_0: PyTree
+    last: PyTree
     confidence: PyTree
     history: Any
     numbers: Any
@@ -149,10 +167,12 @@ def choose_net(design: Any) -> Net:
     if design.network == "linear":
         return linear.linear()
     if design.network == "paper":
-        return mlp.paper(design.width, design.depth)
-    if design.network == "plain":
-        return mlp.plain(design.width, design.depth, getattr(design, "activation", "relu"))
-    raise unknown_name("network", design.network, ("paper", "plain", "linear"))
+        net = mlp.paper(design.width, design.depth)
+    elif design.network == "plain":
+        net = mlp.plain(design.width, design.depth, getattr(design, "activation", "relu"))
+    else:
+        raise unknown_name("network", design.network, ("paper", "plain", "linear"))
+    return residual.with_linear(net) if getattr(design, "linear_part", False) else net
 
 
 def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
@@ -161,6 +181,7 @@ def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
     way = conf.kind(design.confidence)
     draw = orders.draw_topological if design.order == "topological" else orders.draw_blocks
     swaps = design.pair_weights == "swap"
+    averages = getattr(design, "average", False)
 
     def init(key: Key, n_features: int, numbers: Numbers) -> State:
         return initial_state(key, n_features, numbers, design, net, way)
@@ -176,12 +197,20 @@ def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
     def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
         pair_key, fit_key = jax.random.split(key)
         pairs, history = observe(state, pair_key, impression, design)
-        g = net.tangents(state.theta, rows.features[impression.rows])
-        g_pairs = g[pairs.winners] - g[pairs.losers]
-        confidence = way.update(state.confidence, g_pairs, pairs.weights)
+        shown = rows.features[impression.rows]
+        g = net.tangents(state.theta, shown)
+        information = pairs.weights
+        if design.curvature:
+            scores = net.score(state.theta, shown)
+            margins = scores[pairs.winners] - scores[pairs.losers]
+            information = information * jax.nn.sigmoid(margins) * jax.nn.sigmoid(-margins)
+        confidence = way.update(state.confidence, g[pairs.winners] - g[pairs.losers], information)
         state = state._replace(confidence=confidence, history=history)
-        theta, theta_0 = fit(fit_key, state, rows)
-        return state._replace(theta=theta, theta_0=theta_0)
+        if not averages:
+            theta, theta_0 = fit(fit_key, state, rows)
+            return state._replace(theta=theta, theta_0=theta_0)
+        last, theta_0 = fit(fit_key, state._replace(theta=state.last), rows)
+        return state._replace(theta=_averaged(state, last), theta_0=theta_0, last=last)
 
     return Ranker(init, score, rank, learn)
 
@@ -192,11 +221,15 @@ def certain_orders(
     """[n_docs, n_docs] omega_t, as far as a list of k that keeps it can depend on it."""
     net, way = choose_net(design), conf.kind(design.confidence)
     alpha, eps = _alpha_eps(state, design)
+    scale = design.width_scale
     if not way.factored:
-        return orders.certain(scores, pair_widths(design, state, features, mask))
+        return orders.certain(scores, pair_widths(design, state, features, mask), scale)
     factors = net.factors(state.theta, features)
     # The blocks order depends on every pair, not only on what can be shown.
-    find = prune.certain_orders(k) if design.order == "topological" else prune.dense
+    if design.order == "topological":
+        find = prune.certain_orders(k, scale)
+    else:
+        find = partial(prune.dense, scale)
     found: Array = find(scores, factors, state.confidence.A, alpha, eps, mask)
     return found
 
@@ -219,11 +252,24 @@ def initial_state(
     n_params = sum(leaf.size for leaf in jax.tree.leaves(theta))
     return State(
         theta=theta,
-        theta_0=jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), theta),
+        theta_0=_copied(theta),
+        last=_copied(theta) if getattr(design, "average", False) else (),
         confidence=way.init(n_params, numbers.prior),
         history=ring.empty(design.history, design.k, pairing.n_max(design.pairs, design.k)),
         numbers=numbers,
     )
+
+
+def _copied(theta: PyTree) -> PyTree:
+    """The same in its own memory: donated buffers must not alias."""
+    return jax.tree.map(lambda leaf: jnp.array(leaf, copy=True), theta)
+
+
+def _averaged(state: State, last: PyTree) -> PyTree:
+    """The running average: of all parameters so far at first, of the latest ones later."""
+    n = state.history.n_impressions.astype(state.numbers.averaging.dtype)
+    keep = jnp.minimum(state.numbers.averaging, n / (n + 1.0))
+    return jax.tree.map(lambda old, new: keep * old + (1.0 - keep) * new, state.theta, last)
 
 
 def observe(
@@ -271,6 +317,7 @@ def _check(design: Any) -> None:
         ("order", ("topological", "blocks")),
         ("pair_weights", ("none", "swap")),
         ("alpha_rule", ("constant", "lemma")),
+        ("width_scale", ("probability", "logit")),
     ):
         if getattr(design, name) not in known:
             raise unknown_name(name.replace("_", " "), getattr(design, name), known)

@@ -61,7 +61,10 @@ def fit_by_descent(design: Any, net: Net, objective: descent.Objective) -> Fit:
             home = net.init(init_key, rows.features.shape[1])
         start = state.theta if design.update == "continue" else home
         anchor = home if design.anchor == "theta0" else jax.tree.map(jnp.zeros_like, home)
-        rates = descent.Rates(state.numbers.learning_rate, net.scale * state.numbers.pull)
+        pull = net.scale * state.numbers.pull
+        if getattr(design, "linear_part", False):
+            pull = (net.scale * state.numbers.linear_pull, pull)  # as the parameters are
+        rates = descent.Rates(state.numbers.learning_rate, pull)
         theta = descent.descend(
             step_key, plan, rates, net.score, objective, state.history, rows, start, anchor
         )

@@ -47,6 +47,8 @@ class Design(NamedTuple):
     pair_weights: str = "none"
     examination: str = "last-click-plus-one"
     alpha_rule: str = "constant"
+    width_scale: str = "probability"
+    curvature: bool = False
     loss_scale: str = "sum"
     steps: int = 1
 
