@@ -13,7 +13,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 SHOWCASE := experiments/default
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check figures bench
+.PHONY: help run test check figures bench crashtest
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ bench: $(INSTALLED_DEV) ## measure speed; each benchmark prints a ratio against 
 	@for bench in benchmarks/*.py; do \
 	  if [ -e "$$bench" ]; then $(BIN)/python "$$bench"; else echo "No benchmarks yet."; fi; \
 	done
+
+# About two hours on two idle cores; FOLDER must not exist yet. The figures are committed.
+FOLDER ?= results/crashtest
+crashtest: $(INSTALLED_DEV) ## kill the service 1,000 times and flip 10,000 bits; nothing may be lost
+	@PYTHONPATH=src:tests $(BIN)/python tests/service/crashtest.py $(FOLDER)/kills --report docs/crashtest.json
+	@PYTHONPATH=src:tests $(BIN)/python tests/service/damage.py $(FOLDER)/damage --report docs/damage.json
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -6,7 +6,7 @@ from experiments.made_rows import FakeSimulate, made_rows, tiny_fold
 
 import olrank
 from olrank import cli
-from olrank.experiments import results
+from olrank.experiments import device, parts, results
 from olrank.experiments import run as running
 from olrank.rankers import table
 
@@ -42,8 +42,9 @@ def olrank_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def simulate(monkeypatch: pytest.MonkeyPatch) -> FakeSimulate:
     fake = FakeSimulate()
-    monkeypatch.setattr(running, "simulate_lines", fake)
+    monkeypatch.setattr(parts, "simulate_lines", fake)
     monkeypatch.setattr(running, "load_folds", lambda data: [tiny_fold()])
+    monkeypatch.setattr(device, "keep_compiled", lambda: None)  # JAX would remember it
     return fake
 
 
@@ -92,11 +93,49 @@ def test_a_mistake_in_a_config_is_told_without_a_traceback(olrank_says, tmp_path
 
 
 def test_a_stopped_run_says_that_it_can_go_on(olrank_says, monkeypatch, simulate, tmp_path: Path):
-    monkeypatch.setattr(running, "simulate_lines", FakeSimulate(fails_at=0))
+    monkeypatch.setattr(parts, "simulate_lines", FakeSimulate(fails_at=0))
     (tmp_path / "trial.toml").write_text(CONFIG)
     said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out")
     assert said.code == 130
     assert "goes on" in said.err
+
+
+def test_run_computes_on_the_device_that_it_is_told(
+    olrank_says, simulate, monkeypatch, tmp_path: Path
+):
+    asked = []
+    monkeypatch.setattr(running, "use_device", lambda name: asked.append(name) or "cpu")
+    (tmp_path / "trial.toml").write_text(CONFIG)
+    for options in ([], ["--device", "cpu"], ["--device", "gpu"]):
+        said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out", *options)
+        assert said.code == 0
+    assert asked == [None, "cpu", "gpu"]
+    refused = olrank_says("run", tmp_path / "trial.toml", "--device", "tpu")
+    assert refused.code == 2
+
+
+def test_run_on_a_gpu_that_is_not_there_says_how_to_install_one(
+    olrank_says, simulate, monkeypatch, tmp_path: Path
+):
+    monkeypatch.setattr(device, "_configure", lambda option, value: None)
+    monkeypatch.setattr(device.jax, "default_backend", lambda: "cpu")
+    (tmp_path / "trial.toml").write_text(CONFIG)
+    said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out", "--device", "gpu")
+    assert said.code == 2
+    assert 'pip install "jax[cuda' in said.err
+    assert simulate.calls == []
+
+
+def test_a_cluster_without_ray_says_what_to_install(
+    olrank_says, simulate, monkeypatch, tmp_path: Path
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "trial.toml").write_text(CONFIG)
+    said = olrank_says(
+        "run", tmp_path / "trial.toml", "--out", tmp_path / "out", "--cluster", "local"
+    )
+    assert said.code == 2
+    assert 'pip install "olrank[cluster]"' in said.err
 
 
 def test_figures_are_redrawn_from_rows(olrank_says, tmp_path: Path):

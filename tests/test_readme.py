@@ -18,7 +18,12 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("block", blocks("README.md", "python"))
+def alone(block: str) -> bool:
+    """Needs no running service; tests/service runs those that do."""
+    return "olrank.Client(" not in block
+
+
+@pytest.mark.parametrize("block", [one for one in blocks("README.md", "python") if alone(one)])
 def test_the_python_in_the_readme_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})

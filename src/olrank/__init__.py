@@ -7,6 +7,7 @@ core runs on a machine that has only NumPy and JAX:
     olrank.synthetic("small", seed=0)             made-up queries with a known relevance
     olrank.simulate("olranknet", train, test)     learn from simulated clicks, and measure it
     olrank.OnlineRanker("olranknet", ...)         rank arrays, and learn from real clicks
+    olrank.Client("http://127.0.0.1:8000")        ask a service that `olrank serve` started
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from olrank.errors import OlrankError as OlrankError
     from olrank.experiments.simulate import simulate as simulate
     from olrank.online import OnlineRanker as OnlineRanker
+    from olrank.service.client import Client as Client
     from olrank.types import Dataset as Dataset
     from olrank.types import Fold as Fold
     from olrank.types import Impression as Impression
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Client": "olrank.service.client",
     "Dataset": "olrank.types",
     "Fold": "olrank.types",
     "Impression": "olrank.types",

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 import olrank
-from olrank.errors import OlrankError
+from olrank.errors import ConfigError, OlrankError
 
 app = typer.Typer(
     help="Rankers that learn from clicks while they serve.",
@@ -28,6 +28,13 @@ data_app = typer.Typer(help="Look at data before learning from it.", no_args_is_
 app.add_typer(data_app, name="data")
 
 _LOG_WIDTH = 100  # where no terminal says how wide it is, a table's lines stay whole
+
+
+class Device(StrEnum):
+    """What to compute on."""
+
+    cpu = "cpu"
+    gpu = "gpu"
 
 
 class BadLines(StrEnum):
@@ -76,7 +83,7 @@ def list_names() -> None:
 @app.command("devices")
 def list_devices() -> None:
     """Say what JAX computes on here, and how to use a GPU."""
-    from olrank.experiments.machine import devices
+    from olrank.experiments.device import devices
 
     for line in devices():
         typer.echo(line)
@@ -93,17 +100,27 @@ def run_config(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; results/NAME if left out.")
     ] = None,
+    device: Annotated[
+        Device | None, typer.Option(help="Compute here; on a GPU if left out and there is one.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help='Spread over a Ray cluster; "local" starts one here.'),
+    ] = None,
 ) -> None:
     """Run an experiment: rows, summary and figures from one config file."""
     from olrank.experiments import results
     from olrank.experiments.config import read_config
+    from olrank.experiments.device import keep_compiled
     from olrank.experiments.progress import reporter
     from olrank.experiments.run import run
 
     settings = read_config(config)
     folder = out or Path("results") / settings.name
+    keep_compiled()
+    told = reporter(_console(stderr=True))
     try:
-        outcome = run(settings, folder, reporter(_console(stderr=True)))
+        outcome = run(settings, folder, told, device=device, cluster=cluster)
     except KeyboardInterrupt:
         typer.echo(
             "olrank: stopped. The same command goes on from the parts that are done.", err=True
@@ -113,6 +130,46 @@ def run_config(
     console.print(results.table(outcome.summary))
     for written in ("rows.parquet", "run.json", "summary.json", "figures"):
         console.print(f"{folder / written}", markup=False, soft_wrap=True)
+
+
+@app.command("reproduce")
+def reproduce_paper(
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A folder with public sets; made-up shapes if left out."),
+    ] = None,
+    figure: Annotated[
+        str,
+        typer.Option(help="nonlinearity, offline, online, ratio, regret, coverage, or all."),
+    ] = "all",
+    quick: Annotated[bool, typer.Option("--quick", help="Everything at its smallest.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; results/reproduce if left out.")
+    ] = None,
+    device: Annotated[
+        Device | None, typer.Option(help="Compute here; on a GPU if left out and there is one.")
+    ] = None,
+) -> None:
+    """Run the paper's experiments: search settings, run all rankers, draw, check its claims."""
+    from olrank.experiments.device import keep_compiled
+    from olrank.experiments.progress import reporter
+    from olrank.experiments.reproduce import reproduce
+
+    folder = out or Path("results") / ("reproduce-quick" if quick else "reproduce")
+    keep_compiled()
+    told, console = reporter(_console(stderr=True)), _console(stderr=True)
+    try:
+        written = reproduce(
+            data, folder, figure=figure, quick=quick, device=device, progress=told,
+            say=lambda line: console.print(line, markup=False, soft_wrap=True),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        typer.echo(
+            "olrank: stopped. The same command goes on from the parts that are done.", err=True
+        )
+        raise typer.Exit(130) from None
+    for path in written:
+        typer.echo(path)
 
 
 @app.command("published")
@@ -174,6 +231,112 @@ def describe_data(
     )
     for line in [*info(dataset), *left_out]:
         typer.echo(line)
+
+
+keys_app = typer.Typer(help="API keys of a service.", no_args_is_help=True)
+app.add_typer(keys_app, name="keys")
+
+DataFolder = Annotated[Path, typer.Option("--data", metavar="DIR", help="The service's folder.")]
+_DATA = Path("olrank-data")
+
+
+@app.command("serve")
+def serve_live(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
+    data: DataFolder = _DATA,
+    auth: Annotated[str, typer.Option(help="API keys: auto, on or off.")] = "auto",
+    rate: Annotated[float, typer.Option(help="Requests a second of one client; 0: any.")] = 0.0,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    warm: Annotated[
+        str, typer.Option(help="Numbers of candidates to compile for before a ranker is ready.")
+    ] = "16,32,64,128",
+    snapshot_every: Annotated[
+        int, typer.Option(help="Impressions learned between snapshots.", min=1)
+    ] = 2000,
+    snapshot_seconds: Annotated[float, typer.Option(help="Seconds between snapshots.")] = 900.0,
+    keep_days: Annotated[float, typer.Option(help="Age from which closed records go.")] = 7.0,
+    max_body_mb: Annotated[float, typer.Option(help="Largest body of a request.")] = 16.0,
+) -> None:
+    """Rank live traffic over HTTP and learn from its clicks."""
+    _serve_extra()
+    from olrank.service.options import LearnerOptions, Limits, Options, Retention, warm_sizes
+    from olrank.service.serve import serve
+
+    options = Options(
+        data,
+        limits=Limits(rate=rate, body_bytes=int(max_body_mb * 1e6)),
+        learner=LearnerOptions(snapshot_every=snapshot_every, snapshot_s=snapshot_seconds),
+        retention=Retention(records_s=keep_days * 86_400),
+        warm_sizes=warm_sizes(warm),
+    )
+    serve(options, host, port, auth=auth, log_level=log_level)
+
+
+@app.command("replay")
+def replay_log(
+    ranker: Annotated[str | None, typer.Argument(help="Only this one.")] = None,
+    data: DataFolder = _DATA,
+    upto: Annotated[int | None, typer.Option(help="A position of the log; its end.")] = None,
+    from_snapshot: Annotated[bool, typer.Option(help="Start at the newest snapshot.")] = False,
+) -> None:
+    """Rebuild models from a service's log and print their digests."""
+    _serve_extra()
+    from olrank.service import build
+
+    build.prepare(data / "cache")
+    from olrank.service.replay import replay
+
+    agrees = True
+    for one in replay(data, ranker, upto, from_start=not from_snapshot):
+        for line in one.lines():
+            typer.echo(line)
+        agrees = agrees and one.agrees is not False
+    if not agrees:
+        raise typer.Exit(1)
+
+
+@keys_app.command("add")
+def add_key(
+    scope: Annotated[list[str], typer.Option(help="rank, feedback or admin; may be repeated.")],
+    name: Annotated[str, typer.Option(help="What you call it.")] = "",
+    data: DataFolder = _DATA,
+) -> None:
+    """Make a key; it is printed once and stored as a hash."""
+    from olrank.service.auth import Keys
+
+    typer.echo(Keys(data).add(name, scope))
+
+
+@keys_app.command("list")
+def list_keys(data: DataFolder = _DATA) -> None:
+    """List the keys: id, scopes, name."""
+    from olrank.service.auth import Keys
+
+    for key in Keys(data).all():
+        typer.echo(f"{key.id}  {','.join(key.scopes):20}  {key.name}")
+
+
+@keys_app.command("remove")
+def remove_key(
+    key_id: Annotated[str, typer.Argument(help="As `olrank keys list` shows it.")],
+    data: DataFolder = _DATA,
+) -> None:
+    """Remove a key; it stops working at once."""
+    from olrank.service.auth import Keys
+
+    Keys(data).remove(key_id)
+
+
+def _serve_extra() -> None:
+    """Say what to install where the service's packages are missing."""
+    from importlib.util import find_spec
+
+    missing = [n for n in ("apsw", "fastapi", "prometheus_client", "uvicorn") if not find_spec(n)]
+    if missing:
+        raise ConfigError(
+            f"the service needs {', '.join(missing)}. Install with: pip install 'olrank[serve]'"
+        )
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ def draw_curves(rows: pl.DataFrame, curves: Curves, path: Path) -> Path:
         raise DataError(f'{path.name}: the rows hold no metric "{curves.metric}" to draw.')
     chosen = rows.filter((pl.col("metric") == metric) & pl.col("value").is_finite())
     places = chosen.select("dataset", "stop").unique().sort("dataset", "stop").rows()
-    users = sorted(chosen["user"].unique(), key=_user_order)
+    users = sorted(chosen["user"].unique(), key=user_order)
     with style.applied():
         figure = _grid(
             chosen, curves._replace(label=curves.label.format(k=metric[5:])), places, users
@@ -77,7 +77,7 @@ def _grid(
     for line, (dataset, stop) in zip(grid, places, strict=True):
         for axes, user in zip(line, users, strict=True):
             panel = chosen.filter(dataset=dataset, stop=stop, user=user)
-            _draw_panel(axes, panel, curves, looks)
+            draw_panel(axes, panel, curves, looks)
             axes.set_title(f"{user} user")
             if axes is line[0]:
                 place = f"{dataset}, {stop}\n" if len(places) > 1 else ""
@@ -92,11 +92,12 @@ def _grid(
     return figure
 
 
-def _draw_panel(
+def draw_panel(
     axes: Axes, panel: pl.DataFrame, curves: Curves, looks: dict[str, style.Look]
 ) -> None:
+    """One panel: a mean curve with its band for each ranker that has a look."""
     for title, look in looks.items():
-        curve = _curve(panel.filter(ranker=title))
+        curve = mean_curve(panel.filter(ranker=title))
         if curve.is_empty():
             continue
         rounds = curve["round"].to_numpy()
@@ -118,7 +119,7 @@ def _draw_panel(
     axes.set_ylim(*curves.bounds)
 
 
-def _curve(lines: pl.DataFrame) -> pl.DataFrame:
+def mean_curve(lines: pl.DataFrame) -> pl.DataFrame:
     """round, mean, low, high: over the (fold, seed) of one ranker in one panel."""
     found = []
     for (at,), part in lines.sort("round", "fold", "seed").group_by("round", maintain_order=True):
@@ -138,20 +139,24 @@ def _spread_rounds(axes: Axes, panel: pl.DataFrame) -> None:
 
 def _caption(chosen: pl.DataFrame, curves: Curves) -> str:
     """Number of seeds and folds, and the conventions that all rows share."""
+    said = [f"Data: {_values(chosen, 'dataset')}", f"stop rule: {_values(chosen, 'stop')}"]
+    if shared := shared_conventions(chosen):
+        said.append(f"conventions: {shared}")
+    return f"{counted(chosen)}. {curves.note} {'; '.join(said)}."
+
+
+def counted(chosen: pl.DataFrame) -> str:
+    """What a mean is over: how many seeds and folds, and what the bands are."""
     n_seeds, n_folds = chosen["seed"].n_unique(), chosen["fold"].n_unique()
     counts = f"{n_seeds} seed{'s' * (n_seeds > 1)} x {n_folds} fold{'s' * (n_folds > 1)}"
-    over = "One seed and fold" if n_seeds * n_folds == 1 else f"Mean over {counts}; {_BANDS}"
-    said = [f"Data: {_values(chosen, 'dataset')}", f"stop rule: {_values(chosen, 'stop')}"]
-    if shared := _shared_conventions(chosen):
-        said.append(f"conventions: {shared}")
-    return f"{over}. {curves.note} {'; '.join(said)}."
+    return "One seed and fold" if n_seeds * n_folds == 1 else f"Mean over {counts}; {_BANDS}"
 
 
 def _values(chosen: pl.DataFrame, column: str) -> str:
     return ", ".join(str(value) for value in chosen[column].unique().sort())
 
 
-def _shared_conventions(chosen: pl.DataFrame) -> str:
+def shared_conventions(chosen: pl.DataFrame) -> str:
     """The "name=value" words that every ranker's conventions hold, in the first one's order."""
     if "conventions" not in chosen.columns:
         return ""
@@ -159,5 +164,6 @@ def _shared_conventions(chosen: pl.DataFrame) -> str:
     return ", ".join(word for word in first if all(word in other for other in others))
 
 
-def _user_order(user: str) -> tuple[int, str]:
+def user_order(user: str) -> tuple[int, str]:
+    """Sorts users as the paper does, others behind them by name."""
     return (_USERS.index(user) if user in _USERS else len(_USERS), user)

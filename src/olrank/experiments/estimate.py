@@ -1,0 +1,77 @@
+"""How long a set of jobs will take, before the first of them has run.
+
+A replica's round costs a little by itself and the rest by the size of the data; the constants were
+measured on two cores of a Xeon at 2.1 GHz (see `benchmarks/rounds.py`) and are scaled by what this
+machine's matrix product takes. It is an estimate: right within a factor of two or three. Progress
+knows better as soon as something is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from olrank.experiments.jobs import Job
+from olrank.types import Dataset
+
+_REFERENCE_S = 0.0115  # a product of two 1,000 x 1,000 matrices in 32 bits, on that machine
+_GPU_FASTER = 40.0  # an accelerator against two cores, when its replicas are many
+
+
+class Cost(NamedTuple):
+    """Microseconds of a replica's round: fixed, for a feature, for a document times feature."""
+
+    fixed: float
+    feature: float
+    document: float
+
+
+COSTS: dict[str, Cost] = {
+    "olranknet": Cost(150.0, 12.0, 0.12),
+    "ollambdarank": Cost(250.0, 14.0, 0.12),
+    "pairrank": Cost(150.0, 8.0, 0.05),
+    "epsilon-greedy": Cost(120.0, 11.0, 0.02),
+    "dbgd-linear": Cost(60.0, 0.2, 0.02),
+    "dbgd-neural": Cost(80.0, 1.0, 0.05),
+    "pdgd-linear": Cost(40.0, 0.2, 0.02),
+    "pdgd-neural": Cost(60.0, 1.5, 0.05),
+    "skyline": Cost(200.0, 12.0, 0.5),
+}
+_UNKNOWN = Cost(150.0, 12.0, 0.12)
+_COMPILE_S = 8.0  # a ranker on a data set, once for each stage
+
+
+def estimate_s(jobs: Iterable[tuple[Job, str, Dataset]], device: str) -> float:
+    """Seconds that these jobs will take, each with its ranker and its train part."""
+    speed = 1.0 if device == "cpu" else 1 / _GPU_FASTER
+    slower = machine_factor() if device == "cpu" else 1.0
+    total, programs = 0.0, set()
+    for job, ranker, data in jobs:
+        cost = COSTS.get(ranker, _UNKNOWN)
+        mean_docs = data.n_rows / max(data.n_queries, 1)
+        round_us = cost.fixed + data.n_features * (cost.feature + cost.document * mean_docs)
+        total += job.load.n_replicas * job.load.rounds * round_us * 1e-6 * speed
+        programs.add((ranker, data.name, job.load))
+    return slower * (total + _COMPILE_S * len(programs))
+
+
+def machine_factor() -> float:
+    """How much slower this machine is now than the one that the costs were measured on."""
+    a = np.ones((1000, 1000), np.float32)
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        a @ a
+        seconds.append(time.perf_counter() - began)
+    return max(float(np.median(seconds)) / _REFERENCE_S, 0.1)
+
+
+def in_words(seconds: float) -> str:
+    """A rough duration for a person: "under a minute", "12 min", "3 h 10 min"."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return "under a minute"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,0 +1,105 @@
+"""Figures, tables and claims of a reproduction, drawn from the rows in its folder alone.
+
+File                   Holds                                      Makes
+rows.parquet           the chosen settings of every ranker        learning, online, regret,
+                                                                  certainty, ratio; tables.md
+longer.parquet         PDGD after four times the rounds           claims.md
+outside.parquet        LightGBM's LambdaMART                      tables.md
+separation.parquet     projected documents                        nonlinearity
+known_h.parquet        widths held against h                      coverage, log_det
+gap.parquet            regret on data with a gap                  regret_fit; theory.md
+dimensions.parquet     effective dimensions                       theory.md
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from olrank.experiments import claims, evidence, results, tables
+from olrank.figures import growth, ratio, regret_fit, separation
+from olrank.figures.all import draw_all
+
+
+def report(folder: Path) -> list[Path]:
+    """Draw all that the folder's rows allow, and say what was written."""
+    return [*draw(folder), *write(folder)]
+
+
+def draw(folder: Path) -> list[Path]:
+    """The figures."""
+    figures, drawn = folder / "figures", []
+    if (rows := read(folder, "rows")) is not None:
+        drawn += draw_all(rows, figures)
+        known = rows.filter(pl.col("value").is_finite(), metric="certain_ratio")
+        if "olranknet" in known["ranker"]:
+            drawn.append(ratio.draw(rows, figures / "ratio.svg"))
+    if (points := read(folder, "separation")) is not None:
+        drawn.append(separation.draw(points, figures / "nonlinearity.svg"))
+    if (gap := read(folder, "gap")) is not None:
+        drawn.append(regret_fit.draw(gap, figures / "regret_fit.svg"))
+    if (known_h := read(folder, "known_h")) is not None:
+        for name, sheet in (("coverage", growth.COVERAGE), ("log_det", growth.LOG_DET)):
+            drawn.append(growth.draw(known_h, figures / f"{name}.svg", sheet))
+    return drawn
+
+
+def write(folder: Path) -> list[Path]:
+    """The pages of numbers."""
+    pages = {}
+    rows = read(folder, "rows")
+    if rows is not None:
+        pages["table.md"] = results.markdown(results.summarise(rows))
+        pages["tables.md"] = tables.markdown(tables.compare(rows, read(folder, "outside")))
+        found = claims.check_claims(rows, read(folder, "longer"))
+        pages["claims.md"] = evidence.markdown(found)
+    if theory := _theory(folder):
+        pages["theory.md"] = theory
+    for name, text in pages.items():
+        results.write_text(text, folder / name)
+    return [folder / name for name in pages]
+
+
+def read(folder: Path, name: str) -> pl.DataFrame | None:
+    """A file of the folder, or None where there is none."""
+    file = folder / f"{name}.parquet"
+    return pl.read_parquet(file) if file.is_file() else None
+
+
+def _theory(folder: Path) -> str:
+    lines: list[str] = []
+    if (gap := read(folder, "gap")) is not None:
+        lines += ["| ranker | regret | best fit | R² log² T | R² sqrt T | R² T |", "|---" * 6 + "|"]
+        for ranker in gap["ranker"].unique(maintain_order=True):
+            for metric in ("regret", "examined_regret"):
+                found = regret_fit.regret_fits(gap, ranker, metric)
+                by = {fit.shape: f"{fit.r_squared:.4f}" for fit in found}
+                told = " | ".join(by[shape] for shape in ("log^2 T", "sqrt T", "T"))
+                lines.append(f"| {ranker} | {metric} | {found[0].shape} | {told} |")
+        lines.append("")
+    if (known_h := read(folder, "known_h")) is not None:
+        lines += _last_values(known_h)
+    if (dimensions := read(folder, "dimensions")) is not None:
+        lines += ["| data | documents | features | layers | lambda | effective dimension |"]
+        lines += ["|---" * 6 + "|"]
+        for line in dimensions.iter_rows(named=True):
+            cells = (line["dataset"], f"{line['n_docs']:,}", line["n_features"], line["depth"])
+            numbers = (f"{line['prior']:g}", f"{line['dimension']:.1f}")
+            lines.append("| " + " | ".join(map(str, (*cells, *numbers))) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _last_values(known_h: pl.DataFrame) -> list[str]:
+    metrics = ("coverage", "certain_share", "certain_right", "log_det_ratio")
+    lines = ["| widths | covered | certain | certain and right | log det ratio |", "|---" * 5 + "|"]
+    last = known_h.filter(pl.col("round") == pl.col("round").max())
+    for (label,), part in last.group_by("settings", maintain_order=True):
+        cells = []
+        for metric in metrics:
+            values = part.filter(pl.col("value").is_finite(), metric=metric)["value"]
+            cells.append("-" if values.is_empty() else f"{float(np.mean(values)):.3g}")
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return [*lines, ""]

@@ -1,0 +1,267 @@
+"""The paper's Section 5 end to end: find data, search settings, run, draw, check the claims.
+
+Everything that takes time is a job whose rows are kept when it is done; the same command goes on
+where it was stopped. What comes out is drawn from the rows in the folder alone (`report`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from olrank.data.folds import concatenate
+from olrank.errors import ConfigError, unknown_name
+from olrank.experiments import known_h, lambdamart, report, results, stages
+from olrank.experiments.device import use_device
+from olrank.experiments.estimate import estimate_s, in_words
+from olrank.experiments.found import Found, find_sets, folds_of, made_up
+from olrank.experiments.jobs import Job, finish
+from olrank.experiments.machine import machine, versions
+from olrank.experiments.parts import checksums
+from olrank.experiments.progress import Load, Reporter, Silent
+from olrank.experiments.protocol import PAPER, QUICK, Protocol
+from olrank.experiments.separation import separate
+from olrank.experiments.theory import dimensions
+from olrank.types import Dataset, Fold
+
+FIGURES = {
+    "nonlinearity": {"separation"},
+    "offline": {"runs"},
+    "online": {"runs"},
+    "ratio": {"olranknet"},
+    "regret": {"gap"},
+    "coverage": {"known_h"},
+    "all": {"separation", "runs", "longer", "outside", "gap", "known_h", "dimensions"},
+}
+"""What can be asked for, and which parts of the work it takes."""
+
+Say = Callable[[str], None]
+_ONE = Load(1, 1)
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The data sets of a reproduction: what was found, and the folds of each."""
+
+    found: list[Found]
+    folds: list[list[Fold]]
+
+    def places(self, device: str) -> list[stages.Place]:
+        """Every fold that is run."""
+        return [stages.Place(fold, device) for folds in self.folds for fold in folds]
+
+
+def reproduce(
+    data: Path | None,
+    out: Path,
+    *,
+    figure: str = "all",
+    quick: bool = False,
+    protocol: Protocol | None = None,
+    device: str | None = None,
+    progress: Reporter | None = None,
+    say: Say = lambda line: None,
+) -> list[Path]:
+    """Run what a figure needs and draw it.
+
+    Args:
+        data: a folder with public sets; made-up shapes when None, or when nothing is found there.
+        out: the folder to fill; what an earlier run left there is used.
+        figure: a name of `FIGURES`.
+        quick: the smallest form.
+        protocol: how to compare; the paper's, or the quick one, when None.
+        device: "cpu" or "gpu"; an accelerator where there is one when None.
+        progress: hears how far it is.
+        say: hears sentences for a person.
+
+    Returns:
+        The figures and pages that were written.
+    """
+    if figure not in FIGURES:
+        raise unknown_name("figure", figure, FIGURES, "--figure")
+    protocol = protocol or (QUICK if quick else PAPER)
+    needs = FIGURES[figure]
+    if needs == {"olranknet"}:
+        protocol, needs = protocol.only(("olranknet",)), {"runs"}
+    started, kind = datetime.now(UTC), use_device(device)
+    sets = find_data(data, protocol, say)
+    out.mkdir(parents=True, exist_ok=True)
+    places = sets.places(kind)
+    side = _side_jobs(needs, protocol, sets, kind, say)
+    coming = [*side, *_main_jobs(needs, protocol, places)]
+    loads = {job.title: job.load for job in coming}
+    seconds = estimate_s(_costed(coming, places), kind)
+    say(f"{len(coming)} parts, about {in_words(seconds)} on this machine ({kind}).")
+    with progress or Silent() as told:
+        told.begin(loads)
+        about = _run(needs, protocol, places, side, out, told)
+    results.write_json(_record(protocol, sets, started, about, figure, quick), out / "run.json")
+    written = report.report(out)
+    shutil.rmtree(out / "parts", ignore_errors=True)
+    return written
+
+
+def find_data(data: Path | None, protocol: Protocol, say: Say) -> Sets:
+    """The sets to run on, with what each is said to a person."""
+    found: list[Found] = []
+    if data is not None:
+        looked = find_sets(data)
+        found = looked.found
+        for line in looked.passed_over:
+            say(f"passed over {line}")
+        if not found:
+            say(f"{data}: no data set found; falling back on made-up shapes.")
+    found = found or made_up(protocol.shapes)
+    folds = [folds_of(one.source)[: protocol.folds] for one in found]
+    for one, parts in zip(found, folds, strict=True):
+        n_folds = f"{len(parts)} fold{'s' * (len(parts) > 1)}"
+        say(f"{parts[0].train.name}: {one.told} {n_folds}.")
+    names = [parts[0].train.name for parts in folds]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"two data sets are called the same: {', '.join(names)}. Rename one.")
+    return Sets(found, folds)
+
+
+def _main_jobs(needs: set[str], protocol: Protocol, places: list[stages.Place]) -> list[Job]:
+    """Titles and loads of the runs, before settings are chosen."""
+    if "runs" not in needs:
+        return []
+    longer = stages.longer_jobs(protocol, places, None) if "longer" in needs else []
+    final = stages.final_jobs(protocol, places, None)
+    return [*stages.search_jobs(protocol, places), *final, *longer]
+
+
+def _run(
+    needs: set[str],
+    protocol: Protocol,
+    places: list[stages.Place],
+    side: list[Job],
+    out: Path,
+    progress: Reporter,
+) -> list[dict[str, Any]]:
+    """Work through all jobs, and write their rows into the folder."""
+    about = []
+    for name, jobs in _by_file(side).items():
+        done = finish(jobs, out, progress)
+        about += [one.about for one in done]
+        _save(pl.concat([one.rows for one in done], how="diagonal"), out, name)
+    if "runs" not in needs:
+        return about
+    searched = finish(stages.search_jobs(protocol, places), out, progress)
+    chosen = None
+    if searched:
+        judged = pl.concat([one.rows for one in searched])
+        chosen = stages.choose(judged)
+        _save(results.settle(judged), out, "search")
+    final = finish(stages.final_jobs(protocol, places, chosen), out, progress)
+    rows = pl.concat([one.rows for one in final])
+    if chosen is None:
+        chosen = stages.choose(rows)
+    rows = stages.keep_chosen(rows, chosen)
+    results.write_rows(rows, out / "rows.parquet")
+    longer = []
+    if "longer" in needs:
+        longer = finish(stages.longer_jobs(protocol, places, chosen), out, progress)
+    if longer:
+        results.write_rows(pl.concat([one.rows for one in longer]), out / "longer.parquet")
+    return [*about, *(one.about for one in (*searched, *final, *longer))]
+
+
+def _side_jobs(needs: set[str], protocol: Protocol, sets: Sets, device: str, say: Say) -> list[Job]:
+    """Everything beside the comparison of rankers."""
+    jobs: list[Job] = []
+    wholes = [_whole(folds[0]) for folds in sets.folds]
+    if "separation" in needs:
+        jobs += [_table_job("separation", data, separate) for data in wholes]
+    if "dimensions" in needs:
+        jobs += [_table_job("dimensions", data, dimensions) for data in wholes]
+    if "known_h" in needs:
+        jobs += known_h.coverage_jobs(protocol, device)
+    if "gap" in needs:
+        jobs += known_h.gap_jobs(protocol, device)
+    if "outside" in needs and lambdamart.available():
+        jobs += [_lambdamart_job(fold, protocol) for folds in sets.folds for fold in folds]
+    elif "outside" in needs:
+        say("LambdaMART is left out: pip install lightgbm to have it as a skyline.")
+    return jobs
+
+
+_FILES = {"known h": "known_h", "a gap": "gap"}  # others are called as their file
+
+
+def _by_file(jobs: Iterable[Job]) -> dict[str, list[Job]]:
+    """Jobs by the file that their rows go into: the first words of their titles."""
+    found: dict[str, list[Job]] = {}
+    for job in jobs:
+        what = job.title.split(":")[0]
+        found.setdefault(_FILES.get(what, what), []).append(job)
+    return found
+
+
+def _table_job(what: str, data: Dataset, make: Callable[[Dataset], pl.DataFrame]) -> Job:
+    told = {"data": data.checksum, "normalise": data.normalise}
+    return Job(f"{what}: {data.name}", _ONE, told, lambda progress: make(data))
+
+
+def _lambdamart_job(fold: Fold, protocol: Protocol) -> Job:
+    seeds = protocol.seed_list[:3]  # trees differ by what they are grown on, and little by seed
+    told = {"data": checksums(fold), "seeds": seeds, "k": protocol.k}
+    title = f"outside: LambdaMART, {fold.train.name}, fold {fold.name}"
+    return Job(title, _ONE, told, lambda progress: lambdamart.lambdamart(fold, seeds, protocol.k))
+
+
+def _whole(fold: Fold) -> Dataset:
+    """All labelled documents of a set."""
+    parts = [part for part in (fold.train, fold.validation, fold.test) if part.n_queries]
+    return concatenate(parts)
+
+
+def _costed(jobs: Iterable[Job], places: list[stages.Place]) -> list[tuple[Job, str, Dataset]]:
+    """Each job with its ranker and its data, as far as the estimate knows them."""
+    by_name = {place.dataset: place.fold.train for place in places}
+    first = places[0].fold.train
+    found = []
+    for job in jobs:
+        name = job.title.split(",")[0]
+        ranker = str(job.determined_by.get("ranker", "olranknet"))
+        found.append((job, ranker, by_name.get(name, first)))
+    return found
+
+
+def _save(rows: pl.DataFrame, out: Path, name: str) -> None:
+    file = out / f"{name}.parquet"
+    results.atomically(file, lambda partial: rows.write_parquet(partial, compression="zstd"))
+
+
+def _record(
+    protocol: Protocol,
+    sets: Sets,
+    started: datetime,
+    parts: list[dict[str, Any]],
+    figure: str,
+    quick: bool,
+) -> dict[str, Any]:
+    ended = datetime.now(UTC)
+    return {
+        "command": {"figure": figure, "quick": quick},
+        "protocol": {**vars(protocol), "grids": {k: dict(v) for k, v in protocol.grids.items()}},
+        "data": {
+            folds[0].train.name: {
+                "told": one.told,
+                "folds": {fold.name: checksums(fold) for fold in folds},
+            }
+            for one, folds in zip(sets.found, sets.folds, strict=True)
+        },
+        "versions": versions(),
+        "machine": machine(),
+        "started": started.isoformat(timespec="seconds"),
+        "ended": ended.isoformat(timespec="seconds"),
+        "seconds": round((ended - started).total_seconds(), 1),
+        "parts": parts,
+    }
