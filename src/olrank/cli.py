@@ -107,6 +107,10 @@ def run_config(
         str | None,
         typer.Option(metavar="ADDRESS", help='Spread over a Ray cluster; "local" starts one here.'),
     ] = None,
+    bare: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write tasks for a machine with only NumPy and JAX."),
+    ] = None,
 ) -> None:
     """Run an experiment: rows, summary and figures from one config file."""
     from olrank.experiments import results
@@ -120,7 +124,7 @@ def run_config(
     keep_compiled()
     told = reporter(_console(stderr=True))
     try:
-        outcome = run(settings, folder, told, device=device, cluster=cluster)
+        outcome = run(settings, folder, told, device=device, cluster=cluster, elsewhere=bare)
     except KeyboardInterrupt:
         typer.echo(
             "olrank: stopped. The same command goes on from the parts that are done.", err=True
@@ -193,10 +197,37 @@ def redraw_figures(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with rows.parquet.")],
 ) -> None:
     """Redraw the figures of a finished run from its rows."""
-    from olrank.experiments.results import read_rows
-    from olrank.figures.all import draw_all
+    from olrank.experiments.report import draw
 
-    for path in draw_all(read_rows(folder), folder / "figures"):
+    for path in draw(folder):
+        typer.echo(path)
+
+
+@app.command("report")
+def report_folder(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with rows.parquet.")],
+    base: Annotated[
+        str | None, typer.Option(help="Of an ablation: the ranker that the others differ from.")
+    ] = None,
+) -> None:
+    """Write figures, tables and claims of a finished run from its rows."""
+    from olrank.experiments.report import report
+
+    for path in report(folder, base):
+        typer.echo(path)
+
+
+@app.command("pages")
+def build_pages(
+    experiments: Annotated[
+        Path, typer.Argument(metavar="[EXPERIMENTS]", help="Folder of experiment folders.")
+    ] = Path("experiments"),
+    docs: Annotated[Path, typer.Option(help="Folder to write the pages into.")] = Path("docs"),
+) -> None:
+    """Write a page for every experiment with a page.md, all numbers taken from its rows."""
+    from olrank.experiments.pages import build
+
+    for path in build(experiments, docs):
         typer.echo(path)
 
 
@@ -250,7 +281,7 @@ def serve_live(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     warm: Annotated[
         str, typer.Option(help="Numbers of candidates to compile for before a ranker is ready.")
-    ] = "16,32,64,128",
+    ] = "16,32,64,100",
     snapshot_every: Annotated[
         int, typer.Option(help="Impressions learned between snapshots.", min=1)
     ] = 2000,

@@ -24,6 +24,10 @@ class CheckpointError(OlrankError):
     """A saved ranker cannot be read back."""
 
 
+class WaitingError(OlrankError):
+    """A run cannot go on before another machine has done its part."""
+
+
 class ClusterError(OlrankError):
     """Work that was spread over a cluster could not be finished."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from olrank.experiments.simulate import Line, Options
+from olrank.engine.measure import Line, Options
 from olrank.types import Dataset, Fold
 
 ROUNDS = (1, 10, 100)

@@ -7,12 +7,12 @@ import pytest
 from experiments.made_rows import FakeSimulate, tiny_fold
 
 import olrank
+from olrank.engine.measure import Options
 from olrank.errors import ClusterError, ConfigError
 from olrank.experiments import parts
 from olrank.experiments import run as running
 from olrank.experiments.config import Config, parse_config
 from olrank.experiments.progress import Load, Silent
-from olrank.experiments.simulate import Options
 
 CONFIG = """
 name = "trial"

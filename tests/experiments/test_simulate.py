@@ -11,9 +11,10 @@ import pytest
 
 from olrank.data.synthetic import synthetic
 from olrank.engine import lockstep
+from olrank.engine.measure import since_last
 from olrank.errors import ConfigError
 from olrank.experiments import simulate as module
-from olrank.experiments.simulate import _since_last, simulate
+from olrank.experiments.simulate import simulate
 from olrank.users import presets
 
 COLUMNS = [
@@ -104,7 +105,7 @@ def test_only_rankers_that_know_certainty_have_a_certain_ratio(stubbed, ranker, 
 
 def test_means_since_the_last_evaluation_leave_out_what_is_not_a_number():
     ratios = np.array([[1.0, NAN, 0.5, NAN, NAN, 0.2]])
-    means = _since_last(ratios, np.array([1, 3, 5, 6]))
+    means = since_last(ratios, np.array([1, 3, 5, 6]))
     assert means[0, [0, 1, 3]].tolist() == pytest.approx([1.0, 0.5, 0.2])
     assert np.isnan(means[0, 2])
 

@@ -248,6 +248,10 @@ def finish(service: Service, traffic: list[Traffic]) -> dict[str, tuple[str, int
         if one.failure is not None:
             service.kill()
             raise one.failure
+    with olrank.Client(service.url) as client:  # so that replay has something to compare with
+        client.wait_until_ready()
+        for name in RANKERS:
+            client.take_snapshot(name)
     service.stop()
     found = {one.ranker: one for one in replay(service.folder)}
     for name, one in found.items():

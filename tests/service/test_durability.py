@@ -124,15 +124,54 @@ def test_without_its_sync_the_same_power_failures_lose_what_was_acknowledged(
 
 
 def test_the_head_file_tells_a_lost_end_that_sqlite_takes_for_a_shorter_log(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, records = frozen_log(tmp_path)
     wal = folder / "log.db-wal"
     raw = bytearray(wal.read_bytes())
     raw[len(raw) - 2000] ^= 1  # in the last frame: SQLite drops its whole transaction in silence
     wal.write_bytes(raw)
+    with pytest.raises(LogDamagedError, match="acknowledged frames"):
+        SqliteLog(folder)
+    wal.write_bytes(raw)
+    monkeypatch.setattr(sqlite_open, "check_mark", lambda db, path, mark: None)
     with pytest.raises(LogDamagedError, match=f"up to {records[-1].position} were acknowledged"):
         SqliteLog(folder)
+
+
+def test_old_pages_that_hide_new_ones_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is in the database already, but a damaged write-ahead log covers some of it."""
+    monkeypatch.setattr(sqlite_checkpoint, "_WAL_PAGES", 10**6)
+    log = SqliteLog(tmp_path / "live")
+    live(log, Ledger(), compacting=False)
+    beside = apsw.Connection(str(tmp_path / "live" / "log.db"))
+    beside.execute("SELECT count(*) FROM records").fetchall()
+    n_frames, n_moved = beside.wal_checkpoint()
+    assert n_frames == n_moved > 50
+    beside.close()
+    for frame in range(0, n_frames, 7):
+        folder = tmp_path / str(frame)
+        folder.mkdir()
+        for name in ("log.db", "log.db-wal", "head"):
+            raw = bytearray((tmp_path / "live" / name).read_bytes())
+            if name == "log.db-wal":
+                raw[32 + frame * (24 + 4096) + 1000] ^= 1
+            (folder / name).write_bytes(raw)
+        with pytest.raises(LogDamagedError, match=f"of {n_frames} acknowledged frames"):
+            SqliteLog(folder)
+    log.close()
+
+
+def test_a_damaged_header_of_the_write_ahead_log_is_found(tmp_path: Path) -> None:
+    folder, _ = frozen_log(tmp_path)
+    wal = folder / "log.db-wal"
+    whole = wal.read_bytes()
+    for at in range(32):
+        wal.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        with pytest.raises(LogDamagedError, match="header is damaged"):
+            SqliteLog(folder)
 
 
 def test_an_unsynced_end_cut_anywhere_is_there_whole_or_not_at_all(tmp_path: Path) -> None:

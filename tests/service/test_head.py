@@ -6,7 +6,7 @@ import pytest
 
 from olrank.errors import LogDamagedError
 from olrank.service.chain import GENESIS
-from olrank.service.head import HeadFile, read_slots
+from olrank.service.head import HeadFile, Mark, read_slots
 from olrank.service.records import Head
 
 ONE, TWO = Head(1, bytes([1] * 32)), Head(2, bytes([2] * 32))
@@ -22,6 +22,13 @@ def written(path: Path, *heads: Head) -> Path:
 
 def newest(path: Path) -> Head:
     return read_slots(path)[1]
+
+
+def test_the_mark_of_the_journal_is_kept_with_the_head(tmp_path: Path) -> None:
+    file = HeadFile(tmp_path / "head")
+    file.write(ONE, Mark(b"saltsalt", 7))
+    file.close()
+    assert read_slots(tmp_path / "head")[1:] == (ONE, Mark(b"saltsalt", 7))
 
 
 def test_a_new_file_is_the_head_of_an_empty_log(tmp_path: Path) -> None:

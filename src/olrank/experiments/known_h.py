@@ -12,11 +12,12 @@ import polars as pl
 
 from olrank.data.synthetic import synthetic_folds
 from olrank.engine.lockstep import Progress
+from olrank.engine.measure import Line, Options
 from olrank.experiments.jobs import Job
 from olrank.experiments.parts import checksums
 from olrank.experiments.progress import Load
 from olrank.experiments.protocol import Protocol
-from olrank.experiments.simulate import Line, Options, simulate_lines
+from olrank.experiments.simulate import simulate_lines
 from olrank.experiments.theory import follow, with_gap
 from olrank.types import Fold
 

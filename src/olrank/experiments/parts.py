@@ -23,13 +23,15 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from olrank.engine import bare
 from olrank.engine.lockstep import Progress
+from olrank.engine.measure import Curves, Line, Options
 from olrank.errors import ConfigError
 from olrank.experiments import results
 from olrank.experiments.config import Config, DataConfig, RankerConfig, RunConfig
 from olrank.experiments.machine import machine, versions
 from olrank.experiments.progress import Load
-from olrank.experiments.simulate import Line, Options, grid, simulate_lines
+from olrank.experiments.simulate import grid, rows_of, simulate_lines
 from olrank.types import Dataset, Fold
 
 # Replicas that make a step worth its overhead. More of them cost a killed run more of its work and
@@ -122,10 +124,8 @@ def _chooses(ranker: RankerConfig) -> bool:
     )
 
 
-def simulate_part(part: Part, fold: Fold, progress: Progress) -> Finished:
-    """Run a part here and now."""
-    began = time.monotonic()
-    widths: list[int] = []
+def task(part: Part, fold: Fold) -> bare.Task:
+    """What a part asks for."""
     options = Options(
         rounds=part.run.rounds,
         seeds=part.seeds,
@@ -136,24 +136,35 @@ def simulate_part(part: Part, fold: Fold, progress: Progress) -> Finished:
         label=part.ranker.title,
         batch=part.run.replicas_at_once,
     )
-    rows = simulate_lines(
-        part.ranker.name,
-        fold.train,
-        part.held_out(fold),
-        part.lines,
-        options,
-        progress,
-        widths.append,
-    )
+    return bare.Task(part.ranker.name, fold.train, part.held_out(fold), part.lines, options)
+
+
+def simulate_part(part: Part, fold: Fold, progress: Progress) -> Finished:
+    """Run a part here and now."""
+    began = time.monotonic()
+    widths: list[int] = []
+    rows = simulate_lines(*task(part, fold), progress, widths.append)
     about = {
-        "part": part.title,
-        "replicas": part.load.n_replicas,
-        "seeds_at_once": len(part.seeds),
         "replicas_at_once": sorted(set(widths)),
         "seconds": round(time.monotonic() - began, 3),
         "machine": machine(),
     }
-    return Finished(rows, about)
+    return Finished(rows, {**_about(part), **about})
+
+
+def from_elsewhere(part: Part, fold: Fold, curves: Curves, about: dict[str, Any]) -> Finished:
+    """A part that a bare machine has run."""
+    asked = task(part, fold)
+    rows = rows_of(asked.ranker, asked.data, asked.lines, asked.options, curves)
+    return Finished(rows, {**_about(part), **about})
+
+
+def _about(part: Part) -> dict[str, Any]:
+    return {
+        "part": part.title,
+        "replicas": part.load.n_replicas,
+        "seeds_at_once": len(part.seeds),
+    }
 
 
 def file_name(part: Part, fold: Fold, data: DataConfig, device: str) -> str:

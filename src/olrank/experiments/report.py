@@ -9,6 +9,8 @@ separation.parquet     projected documents                        nonlinearity
 known_h.parquet        widths held against h                      coverage, log_det
 gap.parquet            regret on data with a gap                  regret_fit; theory.md
 dimensions.parquet     effective dimensions                       theory.md
+
+Any experiment's rows.parquet will do; what a folder lacks is not drawn.
 """
 
 from __future__ import annotations
@@ -18,20 +20,20 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from olrank.experiments import claims, evidence, results, tables
+from olrank.experiments import claims, effects, evidence, results, tables
 from olrank.figures import growth, ratio, regret_fit, separation
 from olrank.figures.all import draw_all
 
 
-def report(folder: Path) -> list[Path]:
-    """Draw all that the folder's rows allow, and say what was written."""
-    return [*draw(folder), *write(folder)]
+def report(folder: Path, base: str | None = None) -> list[Path]:
+    """Draw all that the folder's rows allow, and say what was written; `base` is an ablation's."""
+    return [*draw(folder), *write(folder, base)]
 
 
 def draw(folder: Path) -> list[Path]:
     """The figures."""
     figures, drawn = folder / "figures", []
-    if (rows := read(folder, "rows")) is not None:
+    if (rows := _chosen(folder)) is not None:
         drawn += draw_all(rows, figures)
         known = rows.filter(pl.col("value").is_finite(), metric="certain_ratio")
         if "olranknet" in known["ranker"]:
@@ -46,17 +48,19 @@ def draw(folder: Path) -> list[Path]:
     return drawn
 
 
-def write(folder: Path) -> list[Path]:
+def write(folder: Path, base: str | None = None) -> list[Path]:
     """The pages of numbers."""
     pages = {}
-    rows = read(folder, "rows")
+    rows = _chosen(folder)
+    if rows is not None and base is not None:
+        pages["effects.md"] = effects.markdown(effects.effects(rows, base), base)
     if rows is not None:
         pages["table.md"] = results.markdown(results.summarise(rows))
         pages["tables.md"] = tables.markdown(tables.compare(rows, read(folder, "outside")))
         found = claims.check_claims(rows, read(folder, "longer"))
         pages["claims.md"] = evidence.markdown(found)
-    if theory := _theory(folder):
-        pages["theory.md"] = theory
+    if told := theory(folder):
+        pages["theory.md"] = told
     for name, text in pages.items():
         results.write_text(text, folder / name)
     return [folder / name for name in pages]
@@ -68,7 +72,15 @@ def read(folder: Path, name: str) -> pl.DataFrame | None:
     return pl.read_parquet(file) if file.is_file() else None
 
 
-def _theory(folder: Path) -> str:
+def _chosen(folder: Path) -> pl.DataFrame | None:
+    """The rows of the settings that were chosen."""
+    if not (folder / "rows.parquet").is_file():
+        return None
+    return results.select(results.read_rows(folder))
+
+
+def theory(folder: Path) -> str:
+    """Growth of regret, coverage and effective dimensions, as far as the folder has them."""
     lines: list[str] = []
     if (gap := read(folder, "gap")) is not None:
         lines += ["| ranker | regret | best fit | R² log² T | R² sqrt T | R² T |", "|---" * 6 + "|"]

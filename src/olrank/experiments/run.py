@@ -20,8 +20,9 @@ from typing import IO, Any, NamedTuple
 
 import polars as pl
 
+from olrank.engine import bare
 from olrank.engine import cluster as clusters
-from olrank.errors import ClusterError, ConfigError, DataError
+from olrank.errors import ClusterError, ConfigError, DataError, WaitingError
 from olrank.experiments import parts as kept
 from olrank.experiments import results
 from olrank.experiments.config import Config
@@ -72,6 +73,7 @@ def run(
     *,
     device: str | None = None,
     cluster: str | None = None,
+    elsewhere: Path | None = None,
 ) -> Outcome:
     """Run every part of a config and fill the folder `out` with rows, summary and figures.
 
@@ -81,10 +83,12 @@ def run(
         progress: hears how far it is.
         device: "cpu" or "gpu"; an accelerator where there is one when None.
         cluster: address of a Ray cluster, or "local", to spread the parts over; here when None.
+        elsewhere: a folder for a bare machine (see engine.bare): parts that ran there are taken
+            from it, the others are written into it, and the run waits for them.
     """
     started = datetime.now(UTC)
     with _alone_in(out), progress or Silent() as told:
-        with _way(cluster, device) as (kind, way):
+        with _way(cluster, device, elsewhere) as (kind, way):
             folds = load_folds(config.data)
             jobs = _jobs(config, folds, out, kind)
             n_resumed = _finish(jobs, way, told)
@@ -98,9 +102,13 @@ def run(
 
 
 @contextmanager
-def _way(cluster: str | None, device: str | None) -> Iterator[tuple[str, _Way]]:
+def _way(
+    cluster: str | None, device: str | None, elsewhere: Path | None
+) -> Iterator[tuple[str, _Way]]:
     """On what kind of device jobs are run, and how."""
-    if cluster is None:
+    if elsewhere is not None:
+        yield device or "gpu", partial(_elsewhere, elsewhere)
+    elif cluster is None:
         yield use_device(device), _here
     else:
         with clusters.connect(cluster, device) as workers:
@@ -138,6 +146,26 @@ def _here(jobs: list[_Job], progress: Reporter) -> Iterator[tuple[_Job, Finished
         tell = partial(progress.advance, job.part.title)
         tell(0, job.part.run.rounds)
         yield job, kept.simulate_part(job.part, job.fold, tell)
+
+
+def _elsewhere(
+    folder: Path, jobs: list[_Job], progress: Reporter
+) -> Iterator[tuple[_Job, Finished]]:
+    """Take what a bare machine has measured, and leave it the rest."""
+    waiting = []
+    for job in jobs:
+        found = bare.found(folder, job.file.stem)
+        if found is None:
+            bare.write(folder, job.file.stem, kept.task(job.part, job.fold))
+            waiting.append(job)
+        else:
+            yield job, kept.from_elsewhere(job.part, job.fold, *found)
+    if waiting:
+        raise WaitingError(
+            f"{len(waiting)} of {len(jobs)} parts are in {folder} and have not run yet.\n"
+            f"  Run them where the accelerator is: PYTHONPATH=src python -m olrank.engine.bare "
+            f"{folder}\n  Then give the same command again."
+        )
 
 
 def _spread(

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import polars as pl
 
+from olrank.engine.measure import Line, Options
 from olrank.experiments import parts as kept
 from olrank.experiments import results
 from olrank.experiments.jobs import Job
 from olrank.experiments.progress import Load
 from olrank.experiments.protocol import LONGER, Protocol
-from olrank.experiments.simulate import Line, Options, grid, simulate_lines
+from olrank.experiments.simulate import grid, simulate_lines
 from olrank.types import Fold
 
 _WIDE_ENOUGH = 8  # replicas that make a step worth its overhead on a processor

@@ -10,13 +10,23 @@ import hashlib
 import os
 import platform
 import zlib
-from importlib import metadata
+from functools import cache
+from importlib import metadata, resources
 from pathlib import Path
 
 _ONE_THREAD = (
     "--xla_cpu_multi_thread_eigen=false"  # sums must not depend on how many cores are free
 )
 _PACKAGES = ("jax", "jaxlib", "numpy")
+_LEARNS = (
+    "types.py",
+    "nets/*.py",
+    "explore/*.py",
+    "feedback/*.py",
+    "rankers/*.py",
+    "service/apply.py",
+    "service/blueprint.py",
+)
 
 
 def prepare(cache: Path | None = None) -> None:
@@ -57,6 +67,7 @@ def fingerprint() -> dict[str, str]:
     found = {name: metadata.version(name) for name in _PACKAGES}
     return {
         **found,
+        "olrank": _code(),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
@@ -72,6 +83,17 @@ def differences(recorded: dict[str, str]) -> list[str]:
         for name in sorted(here.keys() | recorded.keys())
         if here.get(name) != recorded.get(name)
     ]
+
+
+@cache
+def _code() -> str:
+    """SHA-256 over the source of everything that learns."""
+    root = Path(str(resources.files("olrank")))
+    files = [place for room in _LEARNS for place in sorted(root.glob(room))]
+    digest = hashlib.sha256()
+    for place in files:
+        digest.update(place.relative_to(root).as_posix().encode() + b"\0" + place.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _cpu() -> str:

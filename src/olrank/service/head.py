@@ -12,15 +12,23 @@ import hashlib
 import os
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from olrank.errors import LogDamagedError
 from olrank.service import crashpoints
 from olrank.service.chain import GENESIS
 from olrank.service.records import Head
 
-_SLOT = struct.Struct("<8sQQ32s")  # magic, turn, position, chain; its SHA-256 follows
+_SLOT = struct.Struct("<8sQQ32s8sQ")  # magic, turn, position, chain, mark; its SHA-256 follows
 _MAGIC = b"olrhead1"
 _APART = 4096  # no sector holds parts of both slots
+
+
+class Mark(NamedTuple):
+    """How far the store's own journal had come: which one, and how many of its frames."""
+
+    salts: bytes = bytes(8)
+    n_frames: int = 0
 
 
 class HeadFile:
@@ -35,16 +43,16 @@ class HeadFile:
         self._path = path
         if not path.exists():
             _make(path)
-        self._turn, self.head = read_slots(path)
+        self._turn, self.head, self.mark = read_slots(path)
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
 
-    def write(self, head: Head) -> None:
+    def write(self, head: Head, mark: Mark = Mark()) -> None:  # noqa: B008  it cannot change
         """Make a new head durable."""
         turn = self._turn + 1
-        self._put(_slot(turn, head), (turn % 2) * _APART)
+        self._put(_slot(turn, head, mark), (turn % 2) * _APART)
         crashpoints.reach("store.head_written")
         self._sync()
-        self._turn, self.head = turn, head
+        self._turn, self.head, self.mark = turn, head, mark
 
     def close(self) -> None:
         """Let go of the file."""
@@ -58,17 +66,17 @@ class HeadFile:
         os.fdatasync(self._descriptor)
 
 
-def read_slots(path: Path) -> tuple[int, Head]:
-    """The newest whole slot: its turn, and the head that it holds."""
-    found: list[tuple[int, Head]] = []
+def read_slots(path: Path) -> tuple[int, Head, Mark]:
+    """The newest whole slot: its turn, the head and the mark that it holds."""
+    found: list[tuple[int, Head, Mark]] = []
     raw = path.read_bytes()
     for start in (0, _APART):
         slot = raw[start : start + _SLOT.size]
         seal = raw[start + _SLOT.size : start + _SLOT.size + 32]
         if len(slot) == _SLOT.size and hashlib.sha256(slot).digest() == seal:
-            magic, turn, position, chain = _SLOT.unpack(slot)
+            magic, turn, position, chain, salts, n_frames = _SLOT.unpack(slot)
             if magic == _MAGIC:
-                found.append((turn, Head(position, chain)))
+                found.append((turn, Head(position, chain), Mark(salts, n_frames)))
     if not found:
         raise LogDamagedError(
             f"{path}: neither slot is whole, so nobody can tell whether the log beside it is "
@@ -88,9 +96,10 @@ def sync_folder(folder: Path) -> None:
 
 def _make(path: Path) -> None:
     beside = path.with_name(f"{path.name}.part")
-    empty = Head(0, GENESIS)
+    empty, mark = Head(0, GENESIS), Mark()
     with beside.open("wb") as file:
-        file.write(_slot(0, empty).ljust(_APART, b"\0") + _slot(1, empty).ljust(_APART, b"\0"))
+        for turn in (0, 1):
+            file.write(_slot(turn, empty, mark).ljust(_APART, b"\0"))
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
@@ -98,6 +107,6 @@ def _make(path: Path) -> None:
     crashpoints.reach("store.head_made")
 
 
-def _slot(turn: int, head: Head) -> bytes:
-    slot = _SLOT.pack(_MAGIC, turn, head.position, head.chain)
+def _slot(turn: int, head: Head, mark: Mark) -> bytes:
+    slot = _SLOT.pack(_MAGIC, turn, head.position, head.chain, mark.salts, mark.n_frames)
     return slot + hashlib.sha256(slot).digest()

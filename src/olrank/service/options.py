@@ -10,8 +10,8 @@ from olrank.service.limits import Limits
 
 __all__ = ["LearnerOptions", "Limits", "Options", "Retention", "warm_sizes"]
 
-SIZES = (16, 32, 64, 128, 256, 512, 1024)
-"""Candidates are padded to one of these."""
+SIZES = (16, 32, 64, 112, 176, 256, 384, 512, 768, 1024)
+"""Candidates are padded to one of these; the work grows with the square, and 100 is common."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Options:
     limits: Limits = Limits()
     learner: LearnerOptions = LearnerOptions()
     retention: Retention = Retention()
-    warm_sizes: tuple[int, ...] = (16, 32, 64, 128)
+    warm_sizes: tuple[int, ...] = (16, 32, 64, 112)
 
 
 def warm_sizes(text: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ every request of that moment, and would not tell us of errors.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,9 @@ import apsw
 
 from olrank.errors import LogError
 from olrank.service import crashpoints
+from olrank.service.head import Mark
 from olrank.service.sqlite_errors import translated
+from olrank.service.sqlite_wal import mark_of
 
 _WAL_PAGES = 2000  # 8 MB, then it is time
 _VACUUM_PAGES = 1024  # given back to the file system at a time
@@ -36,6 +39,7 @@ class Checkpointer:
         """Start the thread; it sleeps until there is something to do."""
         self._path, self._db, self._vfs = path, db, vfs
         self._n_pages = 0
+        self._wal: int | None = None
         self._next = _WAL_PAGES
         self._not_before_s = 0.0
         self._wake = threading.Event()
@@ -62,11 +66,19 @@ class Checkpointer:
             self._wake.set()
         return False
 
+    def mark(self) -> Mark:
+        """How far the write-ahead log has come; ask after a commit, in the writing thread."""
+        if self._wal is None:
+            self._wal = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        return mark_of(self._wal, self._n_pages)
+
     def close(self) -> None:
         """Stop the thread."""
         self._closing = True
         self._wake.set()
         self._thread.join()
+        if self._wal is not None:
+            os.close(self._wal)
 
     def _run(self) -> None:
         while True:

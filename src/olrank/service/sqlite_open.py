@@ -10,11 +10,12 @@ import apsw
 
 from olrank.errors import LogDamagedError, LogLockedError, LogUnavailableError
 from olrank.service import crashpoints
-from olrank.service.head import sync_folder
+from olrank.service.head import Mark, sync_folder
 from olrank.service.records import Head
 from olrank.service.sqlite_read import check_schema
 from olrank.service.sqlite_tables import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
 from olrank.service.sqlite_verify import verify_end, verify_rare
+from olrank.service.sqlite_wal import check_mark
 
 _SYNCHRONOUS = "FULL"  # the write-ahead log is synced at every commit, before COMMIT returns
 
@@ -49,12 +50,13 @@ def _sync_names(folder: Path) -> None:
             return
 
 
-def open_log(path: Path, head: Head, *, check: int, vfs: str | None) -> apsw.Connection:
+def open_log(path: Path, head: Head, mark: Mark, *, check: int, vfs: str | None) -> apsw.Connection:
     """The writing connection of a log that is whole.
 
     Args:
         path: of the database.
         head: what was acknowledged, as the head file says.
+        mark: where the write-ahead log was then.
         check: read so many of the last records and check them.
         vfs: of tests.
     """
@@ -63,6 +65,7 @@ def open_log(path: Path, head: Head, *, check: int, vfs: str | None) -> apsw.Con
         db.set_busy_timeout(10_000)
         if head.position == 0 and db.execute("SELECT count(*) FROM sqlite_schema").get == 0:
             _make(db, path)
+        check_mark(db, path, mark)
         check_schema(db, path)
         db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS}")
         db.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten with zeros

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -84,9 +85,27 @@ def verify_end(db: apsw.Connection, most: int) -> Head:
     records = (
         walk(db) if before <= 0 else select(db, "WHERE position > ? ORDER BY position", (before,))
     )
+    counts: Counter[str] = Counter()
     for record in records:
         tail = Head(record.position, record.chain)
+        counts[record.ranker] += 1
+    _compare_index(db, max(before, 0), counts)
     return tail
+
+
+def _compare_index(db: apsw.Connection, after: int, counts: Mapping[str, int]) -> None:
+    """A record that is in the log, but not in the index of its ranker, would never be replayed."""
+    for ranker, count in counts.items():
+        found = db.execute(
+            "SELECT count(*) FROM records INDEXED BY records_by_ranker "
+            "WHERE ranker = ? AND position > ?",
+            (ranker, after),
+        ).get
+        if found != count:
+            raise LogDamagedError(
+                f'the log\'s index finds {found} of {count} records of ranker "{ranker}" behind '
+                f"position {after}. {_COPY}"
+            )
 
 
 def walk(db: apsw.Connection) -> Iterator[Record]:

@@ -115,7 +115,8 @@ class Writer:
             self._head = head_file(folder / "head")
             try:
                 with translated(self._path):
-                    db = open_log(self._path, self._head.head, check=check, vfs=vfs)
+                    head, mark = self._head.head, self._head.mark
+                    db = open_log(self._path, head, mark, check=check, vfs=vfs)
                     self._writing = Writing(db, clock_ms)
             except BaseException:
                 self._head.close()
@@ -224,7 +225,7 @@ class Writer:
             raise
         crashpoints.reach("store.committed")
         if writing.tail != before:
-            self._head.write(writing.tail)
+            self._head.write(writing.tail, self._checkpointer.mark())
         crashpoints.reach("store.head_synced")
         return answers
 

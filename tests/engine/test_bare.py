@@ -1,0 +1,124 @@
+"""Tasks in files: what a bare machine runs is what this one would have run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from olrank.data.synthetic import synthetic
+from olrank.engine import bare
+from olrank.engine.measure import Line, Options, measure
+from olrank.errors import ConfigError, DataError, WaitingError
+from olrank.experiments import run as running
+from olrank.experiments.config import parse_config
+from olrank.users import presets
+
+CONFIG = """
+name = "trial"
+[data]
+synthetic = "small"
+queries = [30, 5, 10]
+[run]
+users = ["perfect", "informational"]
+rounds = 20
+seeds = 2
+[[ranker]]
+name = "pdgd-linear"
+settings = { learning_rate = [0.1, 0.01] }
+[[ranker]]
+name = "dbgd-linear"
+"""
+OPTIONS = Options(rounds=15, seeds=(0, 3), evaluate_after=(5, 15), fold="2")
+LINES = [Line({"learning_rate": 0.1}, "perfect", "clicked", "a"), Line({}, "random", "examined")]
+
+
+@pytest.fixture
+def task():
+    train, test = synthetic("small", queries=20, seed=0), synthetic("small", queries=6, seed=1)
+    return bare.Task("pdgd-linear", train, {"ndcg@10": test}, LINES, OPTIONS)
+
+
+def test_a_task_is_read_as_it_was_written(task, tmp_path):
+    bare.write(tmp_path, "one", task)
+    back = bare.read(tmp_path, "one")
+    assert (back.ranker, back.lines, back.options) == (task.ranker, task.lines, task.options)
+    for mine, theirs in (
+        (back.data, task.data),
+        (back.held_out["ndcg@10"], task.held_out["ndcg@10"]),
+    ):
+        assert (mine.name, mine.max_grade, mine.checksum) == (
+            theirs.name, theirs.max_grade, theirs.checksum
+        )  # fmt: skip
+        for field in ("features", "grades", "offsets", "relevance"):
+            np.testing.assert_array_equal(getattr(mine, field), getattr(theirs, field))
+
+
+def test_curves_from_a_file_are_those_of_a_run_here(task, tmp_path):
+    bare.write(tmp_path, "one", task)
+    assert bare.found(tmp_path, "one") is None
+    bare.run(tmp_path, "one")
+    curves, about = bare.found(tmp_path, "one")
+    expected = measure(*task)
+    np.testing.assert_array_equal(curves.evaluated, [5, 15])
+    assert list(curves.metrics) == list(expected.metrics)
+    for name, values in expected.metrics.items():
+        np.testing.assert_array_equal(curves.metrics[name], values)
+    assert about["machine"]["device"] == "cpu"
+
+
+def test_an_experiment_waits_for_its_tasks_and_then_has_the_rows_of_a_run_here(tmp_path):
+    config = parse_config(CONFIG)
+    here = running.run(config, tmp_path / "here")
+    jobs = tmp_path / "jobs"
+    with pytest.raises(WaitingError, match=r"2 of 2 parts (.|\n)* python -m olrank.engine.bare"):
+        running.run(config, tmp_path / "there", device="cpu", elsewhere=jobs)
+    assert bare.main([str(jobs), "--only", "dbgd"]) == 0
+    with pytest.raises(WaitingError, match="1 of 2 parts"):
+        running.run(config, tmp_path / "there", device="cpu", elsewhere=jobs)
+    assert bare.main([str(jobs)]) == 0
+    there = running.run(config, tmp_path / "there", device="cpu", elsewhere=jobs)
+    assert here.rows.equals(there.rows)
+    record = json.loads((tmp_path / "there" / "run.json").read_text())
+    assert record["machines"][0]["device"] == "cpu"
+
+
+def test_it_runs_where_only_numpy_and_jax_are(task, tmp_path):
+    """Every other package is made to fail on import."""
+    bare.write(tmp_path, "one", task)
+    blocked = [
+        "polars",
+        "pydantic",
+        "scipy",
+        "sklearn",
+        "matplotlib",
+        "typer",
+        "rich",
+        "safetensors",
+    ]
+    script = (
+        f"import sys\nfor name in {blocked}: sys.modules[name] = None\n"
+        f"from olrank.engine import bare\nsys.exit(bare.main([{str(tmp_path)!r}]))"
+    )
+    source = Path(bare.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": str(source), "JAX_PLATFORMS": "cpu", "PATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 tasks" in done.stdout
+    assert bare.found(tmp_path, "one") is not None
+
+
+def test_what_cannot_be_a_file_or_is_not_there_is_said(task, tmp_path, capsys):
+    user = presets.user("perfect", 4)
+    with pytest.raises(ConfigError, match="names its users"):
+        bare.write(tmp_path, "one", task._replace(lines=[Line({}, user, "clicked")]))
+    assert bare.main([str(tmp_path)]) == 2
+    assert "no task here" in capsys.readouterr().out
+    bare.write(tmp_path, "two", task)
+    next(tmp_path.glob("*.npz")).unlink()
+    with pytest.raises(DataError, match="Copy the whole folder"):
+        bare.read(tmp_path, "two")

@@ -1,0 +1,142 @@
+"""Search, runs and longer runs as jobs: what is run, with which settings, and what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from olrank.experiments import jobs, stages
+from olrank.experiments.found import folds_of
+from olrank.experiments.progress import Load, Silent
+from olrank.experiments.protocol import GRIDS, PAPER, QUICK, Protocol
+from olrank.types import Fold
+
+GRID = {"learning_rate": [0.1, 0.01], "lambda": [1.0, 2.0, 3.0]}
+SMALL = Protocol({"olranknet": GRID, "pdgd-linear": {"learning_rate": [0.1, 0.01]}}, rounds=20)
+
+
+@pytest.fixture(scope="module")
+def fold() -> Fold:
+    return folds_of(QUICK.shapes[0])[0]
+
+
+@pytest.fixture(scope="module")
+def places(fold) -> list[stages.Place]:
+    return [stages.Place(fold, "gpu")]
+
+
+def judged(values: dict[tuple[str, str], float], user: str = "perfect") -> pl.DataFrame:
+    lines = [
+        (ranker, "made", "1", user, "clicked", settings, seed, 20, "validation_ndcg@10", value)
+        for (ranker, settings), value in values.items()
+        for seed in (1000, 1001)
+    ]
+    columns = ["ranker", "dataset", "fold", "user", "stop", "settings", "seed", "round", "metric"]
+    return pl.DataFrame(lines, [*columns, "value"], orient="row")
+
+
+def test_the_paper_s_grid_has_the_sizes_that_its_section_5_names():
+    sizes = {name: len(stages._every_line(PAPER, name)) for name in GRIDS}
+    cells = 3 * 2  # users and stop rules
+    assert sizes["olranknet"] == sizes["ollambdarank"] == 4 * 4 * 3 * cells
+    assert sizes["pairrank"] == 4 * 4 * cells
+    assert sizes["pdgd-linear"] == sizes["dbgd-neural"] == 3 * cells
+
+
+def test_the_search_runs_every_setting_with_seeds_of_its_own(places):
+    search, final = stages.search_jobs(SMALL, places), stages.final_jobs(SMALL, places, None)
+    assert search[0].load == Load(2 * 3 * 6 * 2, 20)  # rates, lambdas, cells, seeds
+    assert final[0].load == Load(6 * 10, 20)
+    of_search = set(search[0].determined_by["options"]["seeds"])
+    assert of_search.isdisjoint(final[0].determined_by["options"]["seeds"])
+
+
+def test_the_search_never_looks_at_the_test_part(places):
+    assert all(
+        job.determined_by["held_out"] == ["validation_ndcg@10"]
+        for job in stages.search_jobs(SMALL, places)
+    )
+
+
+def test_settings_are_chosen_by_their_mean_on_the_validation_part():
+    rows = judged({("a", "x=1"): 0.4, ("a", "x=2"): 0.6, ("b", "y=1"): 0.1})
+    chosen = stages.choose(rows)
+    assert chosen["a", "made", "1", "perfect", "clicked"] == "x=2"
+    assert chosen["b", "made", "1", "perfect", "clicked"] == "y=1"
+
+
+def test_a_run_that_came_to_nothing_is_never_chosen():
+    chosen = stages.choose(judged({("a", "x=1"): float("nan"), ("a", "x=2"): 0.1}))
+    assert chosen["a", "made", "1", "perfect", "clicked"] == "x=2"
+
+
+def test_chosen_settings_are_run_for_the_user_and_stop_rule_they_were_chosen_for(places, fold):
+    chosen = {
+        (name, fold.train.name, "1", user, stop): label
+        for name, labels in (("olranknet", 6), ("pdgd-linear", 2))
+        for user in SMALL.users
+        for stop in SMALL.stops
+        for label in [_labels(name)[SMALL.users.index(user) % labels]]
+    }
+    first = stages.final_jobs(SMALL, places, chosen)[0]
+    lines = first.determined_by["lines"]
+    assert [(line["user"], line["label"]) for line in lines if line["stop"] == "clicked"] == [
+        (user, _labels("olranknet")[i]) for i, user in enumerate(SMALL.users)
+    ]
+    longer = stages.longer_jobs(SMALL, places, chosen)
+    assert {job.determined_by["ranker"] for job in longer} == {"pdgd-linear"}
+    assert longer[0].load.rounds == 4 * 20
+
+
+def _labels(name: str) -> list[str]:
+    return [label for _, label in stages.grid(SMALL.grids[name])]
+
+
+def test_titles_do_not_depend_on_what_is_chosen_and_none_is_there_twice(places):
+    coming = [
+        *stages.search_jobs(SMALL, places),
+        *stages.final_jobs(SMALL, places, None),
+        *stages.longer_jobs(SMALL, places, None),
+    ]
+    titles = [job.title for job in coming]
+    assert len(set(titles)) == len(titles)
+
+
+def test_rows_of_settings_that_were_not_chosen_are_left_out():
+    rows = judged({("a", "x=1"): 0.4, ("a", "x=2"): 0.6})
+    kept = stages.keep_chosen(rows, stages.choose(rows))
+    assert kept["settings"].unique().to_list() == ["x=2"]
+
+
+def made_job(title: str, done: list[str], **told: int) -> jobs.Job:
+    def work(progress) -> pl.DataFrame:
+        progress(1, 1)
+        done.append(title)
+        return pl.DataFrame({"value": [1.0]})
+
+    return jobs.Job(title, Load(1, 1), dict(told), work)
+
+
+def test_a_finished_job_is_not_done_again_and_a_changed_one_is(tmp_path: Path):
+    done: list[str] = []
+    for lines in ([made_job("a", done)], [made_job("a", done), made_job("b", done)]):
+        found = jobs.finish(lines, tmp_path, Silent())
+    assert done == ["a", "b"]
+    assert [one.rows["value"].to_list() for one in found] == [[1.0], [1.0]]
+    jobs.finish([made_job("a", done, seeds=2)], tmp_path, Silent())
+    assert done == ["a", "b", "a"]
+
+
+def test_a_job_that_was_killed_leaves_those_before_it(tmp_path: Path):
+    done: list[str] = []
+
+    def killed(progress) -> pl.DataFrame:
+        raise KeyboardInterrupt
+
+    broken = jobs.Job("broken", Load(1, 1), {}, killed)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.finish([made_job("a", done), broken], tmp_path, Silent())
+    jobs.finish([made_job("a", done)], tmp_path, Silent())
+    assert done == ["a"]
