@@ -69,6 +69,7 @@ class FakeSimulate:
         options: Options,
         progress: Callable[[int, int], None],
         batched: Callable[[int], None],
+        so_far: Callable[[list[int], pl.DataFrame], None] | None = None,
     ) -> pl.DataFrame:
         if len(self.calls) == self.fails_at:
             raise KeyboardInterrupt

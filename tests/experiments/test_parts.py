@@ -5,9 +5,11 @@ import polars as pl
 import pytest
 from experiments.made_rows import FakeSimulate, made_rows, tiny_fold
 
+from olrank.engine import sweep
 from olrank.errors import ConfigError
 from olrank.experiments import parts
 from olrank.experiments.config import Config, parse_config
+from olrank.experiments.load import load_folds
 from olrank.experiments.progress import Load
 
 CONFIG = """
@@ -119,3 +121,42 @@ def test_a_kept_part_is_found_as_it_was_and_a_damaged_one_is_not(tmp_path: Path)
         assert parts.find(file) is None
     pl.DataFrame({"a": [1]}).write_parquet(file)
     assert parts.find(file) is None  # somebody else's
+
+
+STREAMED = """
+name = "streamed"
+data.synthetic = "small"
+[run]
+users = ["perfect", "informational", "random"]
+rounds = 30
+seeds = 1
+replicas_at_once = 2
+[[ranker]]
+name = "pdgd-linear"
+"""
+
+
+def test_rows_of_an_unfinished_part_are_on_the_disk_after_every_chunk(tmp_path, monkeypatch):
+    """Chunks of 10 of 30 rounds, two batches: what is there is how the finished rows begin."""
+    monkeypatch.setattr(sweep.lockstep.run, "__kwdefaults__", {
+        **sweep.lockstep.run.__kwdefaults__, "chunk": 10
+    })  # fmt: skip
+    config = parse_config(STREAMED)
+    fold = load_folds(config.data)[0]
+    part = parts.plan(config, [fold], "cpu")[0]
+    file, seen = tmp_path / "a.unfinished.parquet", []
+
+    def look(done: int, of: int) -> None:
+        if file.is_file():
+            seen.append(pl.read_parquet(file))
+
+    finished = parts.simulate_part(part, fold, look, file)
+    assert not file.exists()
+    assert [(int(rows["round"].max()), rows["user"].n_unique()) for rows in seen] == [
+        (10, 2), (20, 2), (20, 2), (20, 3), (20, 3)
+    ]  # fmt: skip
+    key = ["user", "seed", "round", "metric"]
+    for rows in seen:
+        both = rows.join(finished.rows, on=key, suffix="_end")
+        assert both.height == rows.height
+        assert (both["value"].eq_missing(both["value_end"])).all()

@@ -165,6 +165,7 @@ def run(
     sizes: Sequence[int] | None = None,
     chunk: int = _CHUNK,
     progress: Progress | None = None,
+    so_far: Callable[[Measured], None] | None = None,
 ) -> Measured:
     """Simulate every replica on every shard.
 
@@ -183,6 +184,7 @@ def run(
             scan without buckets.
         chunk: rounds between two reports, at most.
         progress: told after every chunk.
+        so_far: given what was measured up to the end of each chunk but the last.
 
     Returns:
         Measurements by shard and replica.
@@ -212,6 +214,8 @@ def run(
         done = int(span[-1])
         if progress is not None:
             progress(done, rounds)
+        if so_far is not None and done < rounds:
+            so_far(_gather(parts, [r for r in evaluated if r <= done], n_replicas))
     return _gather(parts, evaluated, n_replicas)
 
 

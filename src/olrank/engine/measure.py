@@ -95,6 +95,7 @@ def measure(
     options: Options,
     progress: lockstep.Progress | None = None,
     batched: Callable[[int], None] | None = None,
+    so_far: Callable[[list[int], Curves], None] | None = None,
 ) -> Curves:
     """Simulate several settings, users and stop rules of one ranker at once.
 
@@ -106,11 +107,19 @@ def measure(
         options: what they share.
         progress: called with (rounds done, rounds in all).
         batched: called with the padded width of every batch.
+        so_far: called after every chunk of rounds with the lines that are running, by index, and
+            their curves up to there.
     """
     _check(data, held_out.values(), lines, options.k)
     made = [table.make(ranker, {**line.settings, "k": options.k}) for line in lines]
     top_grade = max(part.max_grade for part in (data, *held_out.values()))
     users = [_user(line, top_grade, options.k, data) for line in lines]
+    certainty = made[0].entry.knows_certainty
+
+    def tell(running: list[int], measured: lockstep.Measured) -> None:
+        if so_far is not None:
+            so_far(running, curves(measured, list(held_out), options.gamma, certainty))
+
     measured = sweep.run(
         [sweep.Replica(m.ranker, m.numbers, u) for m, u in zip(made, users, strict=True)],
         [lockstep.shard_key(data.name, options.fold, seed) for seed in options.seeds],
@@ -123,8 +132,9 @@ def measure(
         batch=options.batch,
         progress=progress,
         batched=batched,
+        so_far=None if so_far is None else tell,
     )
-    return curves(measured, list(held_out), options.gamma, made[0].entry.knows_certainty)
+    return curves(measured, list(held_out), options.gamma, certainty)
 
 
 def curves(

@@ -47,6 +47,7 @@ def run(
     batch: int | None = None,
     progress: lockstep.Progress | None = None,
     batched: Callable[[int], None] | None = None,
+    so_far: Callable[[list[int], lockstep.Measured], None] | None = None,
 ) -> lockstep.Measured:
     """Simulate every replica on every shard, in the order of `replicas`.
 
@@ -62,6 +63,7 @@ def run(
         batch: replicas at once; as many as fit when None.
         progress: told (rounds done, rounds in all), summed over the batches.
         batched: told the padded width of every batch that ran: with `batch` it settles the bits.
+        so_far: given, after every chunk, which replicas are running and what they measured so far.
     """
     if not replicas:
         raise ConfigError("a sweep needs at least one replica.")
@@ -90,6 +92,7 @@ def run(
                     empty=empty,
                     evaluate_after=evaluate_after,
                     progress=_scaled(progress, n_done, len(now), rounds, len(replicas)),
+                    so_far=_of_batch(so_far, now),
                 )
             except jax.errors.JaxRuntimeError as error:
                 if "RESOURCE_EXHAUSTED" not in str(error) or size <= 2:
@@ -149,6 +152,14 @@ def _scaled(
         progress((before * rounds + done * n_now) // n_replicas, rounds)
 
     return tell
+
+
+def _of_batch(
+    so_far: Callable[[list[int], lockstep.Measured], None] | None, now: list[int]
+) -> Callable[[lockstep.Measured], None] | None:
+    if so_far is None:
+        return None
+    return lambda measured: so_far(now, _first(measured, len(now)))
 
 
 def _first(measured: lockstep.Measured, n: int) -> lockstep.Measured:

@@ -139,17 +139,43 @@ def task(part: Part, fold: Fold) -> bare.Task:
     return bare.Task(part.ranker.name, fold.train, part.held_out(fold), part.lines, options)
 
 
-def simulate_part(part: Part, fold: Fold, progress: Progress) -> Finished:
-    """Run a part here and now."""
+def simulate_part(
+    part: Part, fold: Fold, progress: Progress, unfinished: Path | None = None
+) -> Finished:
+    """Run a part here and now.
+
+    Args:
+        part: what to run.
+        fold: on what.
+        progress: told how far it is.
+        unfinished: a file that holds the rows so far after every chunk of rounds, for people who do
+            not want to wait; a run that was killed does not read it.
+    """
     began = time.monotonic()
     widths: list[int] = []
-    rows = simulate_lines(*task(part, fold), progress, widths.append)
+    heard = None if unfinished is None else _SoFar(unfinished)
+    rows = simulate_lines(*task(part, fold), progress, widths.append, heard)
+    if unfinished is not None:
+        unfinished.unlink(missing_ok=True)
     about = {
         "replicas_at_once": sorted(set(widths)),
         "seconds": round(time.monotonic() - began, 3),
         "machine": machine(),
     }
     return Finished(rows, {**_about(part), **about})
+
+
+class _SoFar:
+    """Writes the rows of an unfinished part, of all its batches."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._rows: dict[tuple[int, ...], pl.DataFrame] = {}
+
+    def __call__(self, running: list[int], rows: pl.DataFrame) -> None:
+        self._rows[tuple(running)] = rows
+        whole = pl.concat(self._rows.values())
+        results.atomically(self._file, whole.write_parquet)
 
 
 def from_elsewhere(part: Part, fold: Fold, curves: Curves, about: dict[str, Any]) -> Finished:

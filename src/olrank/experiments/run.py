@@ -145,7 +145,8 @@ def _here(jobs: list[_Job], progress: Reporter) -> Iterator[tuple[_Job, Finished
     for job in jobs:
         tell = partial(progress.advance, job.part.title)
         tell(0, job.part.run.rounds)
-        yield job, kept.simulate_part(job.part, job.fold, tell)
+        unfinished = job.file.with_suffix(".unfinished.parquet")
+        yield job, kept.simulate_part(job.part, job.fold, tell, unfinished)
 
 
 def _elsewhere(

@@ -82,6 +82,7 @@ def simulate_lines(
     options: Options,
     progress: lockstep.Progress | None = None,
     batched: Callable[[int], None] | None = None,
+    so_far: Callable[[list[int], pl.DataFrame], None] | None = None,
 ) -> pl.DataFrame:
     """Several settings, users and stop rules of one ranker at once; see `simulate`.
 
@@ -93,11 +94,20 @@ def simulate_lines(
         options: what they share.
         progress: called with (rounds done, rounds in all).
         batched: called with the padded width of every batch.
+        so_far: called after every chunk of rounds with the lines that are running, by index, and
+            their rows up to there.
 
     Returns:
         Rows as in `simulate`, with the column `settings` for the label of each line.
     """
-    found = measure(ranker, data, held_out, lines, options, progress, batched)
+
+    def tell(running: list[int], found: Curves) -> None:
+        if so_far is not None:
+            some = [lines[i] for i in running]
+            so_far(running, rows_of(ranker, data, some, options, found))
+
+    heard = None if so_far is None else tell
+    found = measure(ranker, data, held_out, lines, options, progress, batched, heard)
     return rows_of(ranker, data, lines, options, found)
 
 
