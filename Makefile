@@ -13,7 +13,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 SHOWCASE := experiments/default
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check figures bench crashtest
+.PHONY: help run test check figures bench crashtest loadtest streamtest fuzztest
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,16 @@ FOLDER ?= results/crashtest
 crashtest: $(INSTALLED_DEV) ## kill the service 1,000 times and flip 10,000 bits; nothing may be lost
 	@PYTHONPATH=src:tests $(BIN)/python tests/service/crashtest.py $(FOLDER)/kills --report docs/crashtest.json
 	@PYTHONPATH=src:tests $(BIN)/python tests/service/damage.py $(FOLDER)/damage --report docs/damage.json
+
+loadtest: $(INSTALLED_DEV) ## find the rate that the service holds and hold it for ten minutes; time recovery
+	@$(BIN)/python benchmarks/service/load.py
+	@$(BIN)/python benchmarks/service/recovery.py
+
+streamtest: $(INSTALLED_DEV) ## 100,000 rough events through the service, beside a simple model
+	@PYTHONPATH=src:tests $(BIN)/python tests/service/stream.py $(FOLDER)/stream
+
+fuzztest: $(INSTALLED_DEV) ## 10,000 requests made up from the OpenAPI document
+	@OLRANK_FUZZ_CASES=10000 $(BIN)/python -m pytest -q -s tests/service/test_fuzz.py
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

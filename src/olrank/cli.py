@@ -150,21 +150,36 @@ def reproduce_paper(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; results/reproduce if left out.")
     ] = None,
+    rounds: Annotated[int | None, typer.Option(help="T; 5,000 as in the paper.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many; 10 as in the paper.")] = None,
+    folds: Annotated[int | None, typer.Option(help="Of each set, at most; all.")] = None,
+    search_rounds: Annotated[int | None, typer.Option(help="Of the grid search; T.")] = None,
+    search_seeds: Annotated[int | None, typer.Option(help="Of the grid search; 2.")] = None,
     device: Annotated[
         Device | None, typer.Option(help="Compute here; on a GPU if left out and there is one.")
+    ] = None,
+    bare: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write tasks for a machine with only NumPy and JAX."),
     ] = None,
 ) -> None:
     """Run the paper's experiments: search settings, run all rankers, draw, check its claims."""
     from olrank.experiments.device import keep_compiled
     from olrank.experiments.progress import reporter
+    from olrank.experiments.protocol import PAPER, QUICK
     from olrank.experiments.reproduce import reproduce
 
+    protocol = (QUICK if quick else PAPER).changed(
+        rounds=rounds, seeds=seeds, folds=folds, search_rounds=search_rounds,
+        search_seeds=search_seeds,
+    )  # fmt: skip
     folder = out or Path("results") / ("reproduce-quick" if quick else "reproduce")
     keep_compiled()
     told, console = reporter(_console(stderr=True)), _console(stderr=True)
     try:
         written = reproduce(
-            data, folder, figure=figure, quick=quick, device=device, progress=told,
+            data, folder, figure=figure, quick=quick, protocol=protocol, device=device,
+            elsewhere=bare, progress=told,
             say=lambda line: console.print(line, markup=False, soft_wrap=True),
         )  # fmt: skip
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The outside skyline: it learns what a linear ranker cannot, and counts as everything here does."""
+"""The outside skyline: it learns from labels, and its NDCG counts as everything here does."""
 
 from __future__ import annotations
 

@@ -15,8 +15,11 @@ from olrank.experiments import estimate, known_h, reproduce, stages
 from olrank.experiments.progress import Load
 from olrank.experiments.protocol import QUICK
 
-PROTOCOL = replace(QUICK, rounds=100, seeds=2, gap_rankers=("olranknet",))
-EVEN = (1, *range(10, 101, 10))
+FEW = ("olranknet", "ollambdarank", "pairrank", "pdgd-linear")
+PROTOCOL = replace(
+    QUICK.only(FEW), rounds=100, seeds=2, gap_rankers=("olranknet",), users=("perfect",),
+)  # fmt: skip
+EVEN = (1, *range(20, 101, 20))
 
 
 def fake_simulate(calls: list[str]):

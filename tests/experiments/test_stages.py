@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from olrank.engine import bare
+from olrank.errors import ConfigError, WaitingError
 from olrank.experiments import jobs, stages
 from olrank.experiments.found import folds_of
 from olrank.experiments.progress import Load, Silent
@@ -122,10 +125,10 @@ def made_job(title: str, done: list[str], **told: int) -> jobs.Job:
 def test_a_finished_job_is_not_done_again_and_a_changed_one_is(tmp_path: Path):
     done: list[str] = []
     for lines in ([made_job("a", done)], [made_job("a", done), made_job("b", done)]):
-        found = jobs.finish(lines, tmp_path, Silent())
+        found = jobs.Runner(tmp_path, Silent()).finish(lines)
     assert done == ["a", "b"]
-    assert [one.rows["value"].to_list() for one in found] == [[1.0], [1.0]]
-    jobs.finish([made_job("a", done, seeds=2)], tmp_path, Silent())
+    assert [rows["value"].to_list() for rows in found] == [[1.0], [1.0]]
+    jobs.Runner(tmp_path, Silent()).finish([made_job("a", done, seeds=2)])
     assert done == ["a", "b", "a"]
 
 
@@ -137,6 +140,38 @@ def test_a_job_that_was_killed_leaves_those_before_it(tmp_path: Path):
 
     broken = jobs.Job("broken", Load(1, 1), {}, killed)
     with pytest.raises(KeyboardInterrupt):
-        jobs.finish([made_job("a", done), broken], tmp_path, Silent())
-    jobs.finish([made_job("a", done)], tmp_path, Silent())
+        jobs.Runner(tmp_path, Silent()).finish([made_job("a", done), broken])
+    jobs.Runner(tmp_path, Silent()).finish([made_job("a", done)])
     assert done == ["a"]
+
+
+def test_tasks_for_a_bare_machine_give_the_rows_of_a_run_here(places, tmp_path: Path):
+    tiny = replace(SMALL, seeds=1, rounds=4, search_seeds=None).only(("pdgd-linear",))
+    coming = stages.final_jobs(tiny, places, None)
+    elsewhere = tmp_path / "tasks"
+    runner = jobs.Runner(tmp_path / "a", Silent(), elsewhere)
+    assert runner.finish(coming) is None
+    with pytest.raises(WaitingError, match="1 parts are in"):
+        runner.wait()
+    assert bare.tasks(elsewhere) == [coming[0].name]
+    bare.run(elsewhere, coming[0].name)
+    again = jobs.Runner(tmp_path / "a", Silent(), elsewhere)
+    (there,) = again.finish(coming)
+    again.wait()
+    (here,) = jobs.Runner(tmp_path / "b", Silent()).finish(coming)
+    assert there.equals(here)
+
+
+def test_numbers_that_are_given_change_the_protocol_and_others_stay():
+    changed = PAPER.changed(rounds=100, seeds=None, search_rounds=50)
+    assert (changed.rounds, changed.seeds, changed.search_rounds) == (100, 10, 50)
+    with pytest.raises(ConfigError, match="--search-rounds: must be at least 1"):
+        PAPER.changed(search_rounds=0)
+    with pytest.raises(ConfigError, match="--search-seeds: the quick form"):
+        QUICK.changed(search_seeds=1)
+
+
+def test_the_search_may_be_shorter_than_the_runs(places):
+    short = SMALL.changed(search_rounds=5)
+    assert {job.load.rounds for job in stages.search_jobs(short, places)} == {5}
+    assert {job.load.rounds for job in stages.final_jobs(short, places, None)} == {20}

@@ -69,6 +69,7 @@ class Service:
                     [*script, str(self.folder), str(self.port), *self._more],
                     env={**os.environ, **_QUICK, "OLRANK_CRASH": f"@{self.plan}"},
                     stderr=output,
+                    start_new_session=True,
                 )
 
     def stop(self) -> None:
@@ -82,10 +83,11 @@ class Service:
         assert code in (0, -signal.SIGTERM), f"the service ended with {code}"
 
     def kill(self) -> None:
-        """Whatever it does."""
-        if self._process is not None:
-            self._process.kill()
+        """Whatever it does, and its learner with it, as when a machine stops."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            time.sleep(0.1)  # the learner is nobody's child now: it cannot be waited for
 
 
 @dataclass

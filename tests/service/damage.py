@@ -95,7 +95,8 @@ def flip_served(folder: Path, target: Path, draw: random.Random) -> tuple[Path, 
     """A copy of a service's folder in which one bit of log, head or a snapshot is another one."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(folder, target)
-    files = [target / name for name in _FILES]
+    # The killed service's learner may have closed the log last, and emptied its write-ahead log.
+    files = [target / name for name in _FILES if (target / name).exists()]
     snapshots = sorted(target.glob("snapshots/*/*.safetensors"))
     # Half of the flips go to the snapshots, which are small.
     among = snapshots if snapshots and draw.random() < 0.5 else files

@@ -10,6 +10,8 @@ import pytest
 from service.running import D, Service, candidates, wait_for
 
 from olrank.errors import ServiceError
+from olrank.service import snapshots
+from olrank.service.records import Kind
 
 X = np.random.default_rng(3).random((8, D))
 
@@ -213,6 +215,20 @@ def test_roll_back_brings_back_the_same_bits_and_learning_goes_on(service: Servi
         service.client.promote("back", "..secret")
 
 
+def test_a_damaged_snapshot_is_not_promoted_and_no_record_says_so(service: Service):
+    service.create("hurt")
+    taken = service.client.take_snapshot("hurt")["snapshot_id"]
+    place = snapshots.path(service.folder, service.runtime.find("hurt").birth, taken)
+    content = place.read_bytes()
+    place.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    for ask in (service.client.promote, service.client.export_snapshot):
+        with pytest.raises(ServiceError, match="422 bad_snapshot: .*checksum is wrong"):
+            ask("hurt", taken)
+    kinds = [record.kind for record in service.runtime.log.read(0, 10_000, "hurt")]
+    assert Kind.SNAPSHOT in kinds
+    assert Kind.PROMOTE not in kinds
+
+
 def test_a_model_travels_by_export_and_import(service: Service):
     service.create("from")
     service.teach("from", 5)
@@ -397,6 +413,24 @@ def test_what_was_erased_is_unknown_and_the_model_stays(service: Service):
         service.client.ranking("erased", "private")
     assert service.client.take_snapshot("erased")["digest"] == before
     assert service.client.feedback("erased", "private", [], close=True) == "unknown_ranking"
+
+
+def test_a_model_that_runs_away_is_not_served(service: Service):
+    service.create("wild", "olranknet", settings={"width": 4, "learning_rate": 1e20, "pull": 0.0})
+    sane = service.client.take_snapshot("wild")
+    before = service.client.rank("wild", candidates(X))
+    for _ in range(3):
+        one = service.client.rank("wild", candidates(X))
+        service.client.feedback("wild", one, [one["items"][1]["id"]], close=True)
+    service.wait_trained("wild", 3)
+    text = service.http.get("/metrics").text
+    assert 'olrank_model_diverged{ranker="wild"} 1.0' in text
+    after = service.client.rank("wild", candidates(X))
+    assert all(math.isfinite(item["score"]) for item in after["items"])
+    assert after["model_version"] >= before["model_version"]
+    assert service.client.promote("wild", sane["snapshot_id"])["serving"]
+    assert 'olrank_model_diverged{ranker="wild"} 0.0' in service.http.get("/metrics").text
+    service.client.delete("wild")
 
 
 def test_the_service_says_that_it_is_alive_and_ready(service: Service):

@@ -18,7 +18,7 @@ from olrank.errors import (
     LogUnavailableError,
     LogVersionError,
 )
-from olrank.service import sqlite_open
+from olrank.service import sqlite_checkpoint, sqlite_open
 from olrank.service.head import sync_folder
 from olrank.service.log import CloseEntry, Event, RankingEntry
 from olrank.service.sqlite import SqliteLog, SqliteReader
@@ -190,6 +190,57 @@ def test_records_beyond_those_checked_at_the_start_are_checked_when_read(folder:
     tamper(folder, f"DELETE FROM records WHERE position = {lost}")
     with pytest.raises(LogDamagedError, match=f"position {lost}: the record is missing"):
         SqliteLog(folder, check=10)
+
+
+def test_a_reader_can_be_opened_at_any_moment_beside_a_busy_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write-ahead log begins anew many times meanwhile."""
+    monkeypatch.setattr(sqlite_checkpoint, "_WAL_PAGES", 30)
+    log = SqliteLog(tmp_path)
+    birth = log.create_ranker("shop", {}).result().record.position
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            log.append_ranking(RankingEntry("shop", birth, str(number), "d", ["a"])).result()
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(100):
+            reader = SqliteReader(tmp_path, check=20)
+            reader.close()
+    finally:
+        stop.set()
+        writer.join()
+    log.close()
+
+
+def test_a_reader_refuses_a_log_that_lost_its_end(folder: Path) -> None:
+    tamper(folder, "DELETE FROM records WHERE position > 20")
+    with pytest.raises(LogDamagedError, match="the log ends at position 20"):
+        SqliteReader(folder)
+
+
+def test_a_name_that_only_the_index_has_wrong_is_found(folder: Path) -> None:
+    raw = (folder / "log.db").read_bytes()
+    places = [at for at in range(len(raw)) if raw.startswith(b"shop", at)]
+    n_found = 0
+    for at in places:
+        (folder / "log.db").write_bytes(raw[:at] + b"shoq" + raw[at + 4 :])
+        try:
+            log = SqliteLog(folder)
+        except LogDamagedError:
+            n_found += 1
+            continue
+        # What is left are old copies in unused parts of pages.
+        assert [row.name for row in log.rankers()] == ["shop"]
+        assert log.verify()
+        log.close()
+    assert n_found > 10
 
 
 def test_a_head_file_of_another_log_is_refused(folder: Path, tmp_path: Path) -> None:

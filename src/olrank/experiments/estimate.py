@@ -1,9 +1,9 @@
 """How long a set of jobs will take, before the first of them has run.
 
-A replica's round costs a little by itself and the rest by the size of the data; the constants were
-measured on two cores of a Xeon at 2.1 GHz (see `benchmarks/rounds.py`) and are scaled by what this
-machine's matrix product takes. It is an estimate: right within a factor of two or three. Progress
-knows better as soon as something is done.
+A replica's round costs a little by itself and the rest by the size of the data; the constants are
+rounded from runs on two cores of a Xeon and are scaled by what a matrix product takes here and now,
+so that a busy machine counts as a slow one. It is an estimate: right within a factor of two or
+three. Progress knows better as soon as something is done.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from olrank.experiments.jobs import Job
 from olrank.types import Dataset
 
 _REFERENCE_S = 0.0115  # a product of two 1,000 x 1,000 matrices in 32 bits, on that machine
-_GPU_FASTER = 40.0  # an accelerator against two cores, when its replicas are many
+_GPU_FASTER = 100.0  # an H200 against two cores, when its replicas are many
+_GPU_STEP_S = 1e-3  # the least that a round of all replicas takes there, however few they are
 
 
 class Cost(NamedTuple):
@@ -30,17 +31,17 @@ class Cost(NamedTuple):
 
 
 COSTS: dict[str, Cost] = {
-    "olranknet": Cost(150.0, 12.0, 0.12),
-    "ollambdarank": Cost(250.0, 14.0, 0.12),
-    "pairrank": Cost(150.0, 8.0, 0.05),
-    "epsilon-greedy": Cost(120.0, 11.0, 0.02),
-    "dbgd-linear": Cost(60.0, 0.2, 0.02),
-    "dbgd-neural": Cost(80.0, 1.0, 0.05),
-    "pdgd-linear": Cost(40.0, 0.2, 0.02),
-    "pdgd-neural": Cost(60.0, 1.5, 0.05),
-    "skyline": Cost(200.0, 12.0, 0.5),
+    "olranknet": Cost(300.0, 30.0, 0.12),
+    "ollambdarank": Cost(2500.0, 75.0, 0.12),
+    "pairrank": Cost(300.0, 5.0, 0.05),
+    "epsilon-greedy": Cost(250.0, 30.0, 0.02),
+    "dbgd-linear": Cost(25.0, 0.2, 0.02),
+    "dbgd-neural": Cost(60.0, 1.0, 0.1),
+    "pdgd-linear": Cost(100.0, 0.2, 0.02),
+    "pdgd-neural": Cost(120.0, 3.0, 0.1),
+    "skyline": Cost(400.0, 5.0, 0.8),
 }
-_UNKNOWN = Cost(150.0, 12.0, 0.12)
+_UNKNOWN = COSTS["olranknet"]
 _COMPILE_S = 8.0  # a ranker on a data set, once for each stage
 
 
@@ -53,7 +54,8 @@ def estimate_s(jobs: Iterable[tuple[Job, str, Dataset]], device: str) -> float:
         cost = COSTS.get(ranker, _UNKNOWN)
         mean_docs = data.n_rows / max(data.n_queries, 1)
         round_us = cost.fixed + data.n_features * (cost.feature + cost.document * mean_docs)
-        total += job.load.n_replicas * job.load.rounds * round_us * 1e-6 * speed
+        seconds = job.load.n_replicas * job.load.rounds * round_us * 1e-6 * speed
+        total += seconds if device == "cpu" else max(seconds, _GPU_STEP_S * job.load.rounds)
         programs.add((ranker, data.name, job.load))
     return slower * (total + _COMPILE_S * len(programs))
 

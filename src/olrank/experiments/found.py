@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,7 +103,8 @@ def with_validation(fold: Fold) -> Fold:
 
     def part(name: str, queries: npt.NDArray[np.int64]) -> Dataset:
         chosen = train.select(np.sort(queries))
-        return replace(chosen, checksum=f"{train.checksum} {name} {_VALIDATION}")
+        digest = hashlib.sha256(f"{train.checksum} {name} {_VALIDATION}".encode())
+        return replace(chosen, checksum=digest.hexdigest())
 
     held_back, rest = part("validation", order[:n]), part("train", order[n:])
     return fold._replace(train=rest, validation=held_back)

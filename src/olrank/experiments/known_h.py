@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from olrank.data.synthetic import synthetic_folds
+from olrank.engine import bare
 from olrank.engine.lockstep import Progress
 from olrank.engine.measure import Line, Options
 from olrank.experiments.jobs import Job
@@ -66,20 +67,21 @@ def coverage_jobs(protocol: Protocol, device: str) -> list[Job]:
 
 
 def gap_jobs(protocol: Protocol, device: str) -> list[Job]:
-    """Cumulative regret on data with a gap between grades."""
+    """Cumulative regret on data with a gap between grades, over as many rounds as the others."""
     fold = _gap_fold()
-    options = Options(
-        rounds=protocol.theory_rounds, seeds=tuple(range(protocol.theory_seeds)), fold="1"
-    )
+    options = Options(rounds=protocol.rounds, seeds=protocol.seed_list, fold="1")
+    held_out = {f"ndcg@{options.k}": fold.test}
 
     def job(ranker: str) -> Job:
-        def work(progress: Progress) -> pl.DataFrame:
-            held_out = {f"ndcg@{options.k}": fold.test}
-            line = Line({}, _USER, "clicked", "")
-            return simulate_lines(ranker, fold.train, held_out, [line], options, progress)
-
+        lines = [Line({}, _USER, "clicked", "")]
+        task = bare.Task(ranker, fold.train, held_out, lines, options)
         told = {"options": vars(options), "data": checksums(fold), "device": device}
-        load = Load(protocol.theory_seeds, options.rounds)
-        return Job(f"a gap: {ranker}", load, {**told, "ranker": ranker}, work)
+        return Job(
+            title=f"a gap: {ranker}",
+            load=Load(protocol.seeds, options.rounds),
+            determined_by={**told, "ranker": ranker},
+            work=lambda progress: simulate_lines(*task, progress),
+            task=task,
+        )
 
     return [job(ranker) for ranker in protocol.gap_rankers]

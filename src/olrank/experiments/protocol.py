@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from olrank.errors import ConfigError
+
 _POWERS = [1e-1, 1e-2, 1e-3, 1e-4]
 _RATES = [1e-1, 1e-2, 1e-3]
 _RATE_ONLY = {"learning_rate": _RATES}
@@ -68,12 +70,13 @@ class Protocol:
         seeds: how many.
         search_seeds: with which the settings are searched, others than the reported ones; None
             searches with the reported ones, in one go.
+        search_rounds: of the search; as many as the runs when None.
         folds: at most so many of a set; all when None.
         longer: times T for the rankers in `LONGER`; 0 leaves them out.
         k: slots shown, and the cut-off of NDCG.
         gamma: discount of online NDCG.
         shapes: made-up data to fall back on.
-        theory_rounds: of the runs against a known h.
+        theory_rounds: of the runs that hold widths against a known h.
         theory_seeds: of the same.
         theory_width: of their networks; with a full A the cost grows with its square.
         kinds: of widths that are held against h, by name in `known_h.KINDS`.
@@ -86,6 +89,7 @@ class Protocol:
     rounds: int = 5000
     seeds: int = 10
     search_seeds: int | None = 2
+    search_rounds: int | None = None
     folds: int | None = None
     longer: int = 4
     k: int = 10
@@ -94,9 +98,9 @@ class Protocol:
         MadeUp("web10k", (300, 100, 100), "web10k shape"),
         MadeUp("yahoo", (600, 200, 200), "yahoo shape"),
     )
-    theory_rounds: int = 5000
-    theory_seeds: int = 10
-    theory_width: int = 100
+    theory_rounds: int = 2000
+    theory_seeds: int = 5
+    theory_width: int = 50
     kinds: tuple[str, ...] = ("lemma full", "constant full", "constant diagonal", "wide diagonal")
     gap_rankers: tuple[str, ...] = ("olranknet", "pairrank", "pdgd-linear")
 
@@ -114,16 +118,25 @@ class Protocol:
         """The same for these rankers alone."""
         return replace(self, grids={name: self.grids[name] for name in rankers})
 
+    def changed(self, **given: Any) -> Protocol:
+        """The same with some numbers changed; those that are None stay."""
+        for name, value in given.items():
+            if isinstance(value, int) and value < 1:
+                raise ConfigError(f"--{name.replace('_', '-')}: must be at least 1, not {value}.")
+        if given.get("search_seeds") and self.search_seeds is None:
+            raise ConfigError("--search-seeds: the quick form searches with the seeds it reports.")
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
 
 _SEARCH = 1000  # nobody reports so many seeds
 
 PAPER = Protocol(GRIDS)
 
 _TINY = {"mean_docs": 12, "max_docs": 16}  # one size of query is one program to compile
-_OURS = ("olranknet", "ollambdarank")
 
 QUICK = Protocol(
-    grids={name: {"learning_rate": _RATES[1:]} if name in _OURS else {} for name in GRIDS},
+    # One small search, to show that there is one; the others keep the settings of their presets.
+    grids={name: {"learning_rate": _RATES[1:]} if name == "olranknet" else {} for name in GRIDS},
     rounds=200,
     seeds=2,
     search_seeds=None,

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from olrank.experiments import claims, effects, evidence, results, tables
@@ -112,6 +111,6 @@ def _last_values(known_h: pl.DataFrame) -> list[str]:
         cells = []
         for metric in metrics:
             values = part.filter(pl.col("value").is_finite(), metric=metric)["value"]
-            cells.append("-" if values.is_empty() else f"{float(np.mean(values)):.3g}")
+            cells.append("-" if values.is_empty() else f"{values.to_numpy().mean():.3g}")
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return [*lines, ""]

@@ -21,7 +21,7 @@ from olrank.experiments import known_h, lambdamart, report, results, stages
 from olrank.experiments.device import use_device
 from olrank.experiments.estimate import estimate_s, in_words
 from olrank.experiments.found import Found, find_sets, folds_of, made_up
-from olrank.experiments.jobs import Job, finish
+from olrank.experiments.jobs import Job, Runner
 from olrank.experiments.machine import machine, versions
 from olrank.experiments.parts import checksums
 from olrank.experiments.progress import Load, Reporter, Silent
@@ -65,6 +65,7 @@ def reproduce(
     quick: bool = False,
     protocol: Protocol | None = None,
     device: str | None = None,
+    elsewhere: Path | None = None,
     progress: Reporter | None = None,
     say: Say = lambda line: None,
 ) -> list[Path]:
@@ -77,6 +78,8 @@ def reproduce(
         quick: the smallest form.
         protocol: how to compare; the paper's, or the quick one, when None.
         device: "cpu" or "gpu"; an accelerator where there is one when None.
+        elsewhere: a folder for a bare machine (see engine.bare): simulations that ran there are
+            taken from it, the others are written into it, and the command waits for them.
         progress: hears how far it is.
         say: hears sentences for a person.
 
@@ -89,7 +92,8 @@ def reproduce(
     needs = FIGURES[figure]
     if needs == {"olranknet"}:
         protocol, needs = protocol.only(("olranknet",)), {"runs"}
-    started, kind = datetime.now(UTC), use_device(device)
+    started = datetime.now(UTC)
+    kind = use_device(device) if elsewhere is None else device or "gpu"
     sets = find_data(data, protocol, say)
     out.mkdir(parents=True, exist_ok=True)
     places = sets.places(kind)
@@ -100,8 +104,10 @@ def reproduce(
     say(f"{len(coming)} parts, about {in_words(seconds)} on this machine ({kind}).")
     with progress or Silent() as told:
         told.begin(loads)
-        about = _run(needs, protocol, places, side, out, told)
-    results.write_json(_record(protocol, sets, started, about, figure, quick), out / "run.json")
+        runner = Runner(out, told, elsewhere)
+        _run(needs, protocol, places, side, out, runner)
+    record = _record(protocol, sets, started, runner.about, figure, quick)
+    results.write_json(record, out / "run.json")
     written = report.report(out)
     shutil.rmtree(out / "parts", ignore_errors=True)
     return written
@@ -143,34 +149,40 @@ def _run(
     places: list[stages.Place],
     side: list[Job],
     out: Path,
-    progress: Reporter,
-) -> list[dict[str, Any]]:
+    runner: Runner,
+) -> None:
     """Work through all jobs, and write their rows into the folder."""
-    about = []
     for name, jobs in _by_file(side).items():
-        done = finish(jobs, out, progress)
-        about += [one.about for one in done]
-        _save(pl.concat([one.rows for one in done], how="diagonal"), out, name)
-    if "runs" not in needs:
-        return about
-    searched = finish(stages.search_jobs(protocol, places), out, progress)
+        if (found := runner.finish(jobs)) is not None:
+            _save(pl.concat(found, how="diagonal"), out, name)
+    if "runs" in needs:
+        _compare(protocol, places, out, runner, "longer" in needs)
+    runner.wait()
+
+
+def _compare(
+    protocol: Protocol, places: list[stages.Place], out: Path, runner: Runner, longer: bool
+) -> None:
+    """Search, run what was chosen, run PDGD longer; each stage needs the one before it."""
     chosen = None
-    if searched:
-        judged = pl.concat([one.rows for one in searched])
-        chosen = stages.choose(judged)
-        _save(results.settle(judged), out, "search")
-    final = finish(stages.final_jobs(protocol, places, chosen), out, progress)
-    rows = pl.concat([one.rows for one in final])
-    if chosen is None:
-        chosen = stages.choose(rows)
-    rows = stages.keep_chosen(rows, chosen)
-    results.write_rows(rows, out / "rows.parquet")
-    longer = []
-    if "longer" in needs:
-        longer = finish(stages.longer_jobs(protocol, places, chosen), out, progress)
-    if longer:
-        results.write_rows(pl.concat([one.rows for one in longer]), out / "longer.parquet")
-    return [*about, *(one.about for one in (*searched, *final, *longer))]
+    if protocol.search_seeds is not None:
+        searched = runner.finish(stages.search_jobs(protocol, places))
+        if searched is None:
+            return
+        judged = pl.concat(searched) if searched else None
+        chosen = stages.choose(judged) if judged is not None else {}
+        if judged is not None:
+            _save(results.settle(judged), out, "search")
+    final = runner.finish(stages.final_jobs(protocol, places, chosen))
+    if final is None and chosen is None:
+        return
+    if final is not None:
+        rows = pl.concat(final)
+        chosen = stages.choose(rows) if chosen is None else chosen
+        results.write_rows(stages.keep_chosen(rows, chosen), out / "rows.parquet")
+    more = runner.finish(stages.longer_jobs(protocol, places, chosen)) if longer else None
+    if more:
+        results.write_rows(pl.concat(more), out / "longer.parquet")
 
 
 def _side_jobs(needs: set[str], protocol: Protocol, sets: Sets, device: str, say: Say) -> list[Job]:

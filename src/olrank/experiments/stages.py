@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from olrank.engine import bare
 from olrank.engine.measure import Line, Options
 from olrank.experiments import parts as kept
 from olrank.experiments import results
@@ -39,9 +40,11 @@ def search_jobs(protocol: Protocol, places: Sequence[Place]) -> list[Job]:
     """All settings of every grid, judged on the validation part after the last round."""
     if protocol.search_seeds is None:
         return []
+    rounds = protocol.search_rounds or protocol.rounds
     return [
-        _job("search", protocol, place, name, lines, seeds, protocol.rounds, only_last=True)
+        _job("search", protocol, place, name, lines, seeds, rounds, only_last=True)
         for place, name in product(places, protocol.grids)
+        if len(grid(protocol.grids[name])) > 1
         for lines in [_every_line(protocol, name)]
         for seeds in _groups(protocol.search_list, len(lines), place.device)
     ]
@@ -92,10 +95,13 @@ def choose(judged: pl.DataFrame) -> Chosen:
 
 
 def keep_chosen(rows: pl.DataFrame, chosen: Chosen) -> pl.DataFrame:
-    """The rows of the chosen settings."""
-    where = ["ranker", "dataset", "fold", "user", "stop", "settings"]
-    wanted = pl.DataFrame([(*key, label) for key, label in chosen.items()], where, orient="row")
-    return rows.join(wanted, on=where, how="semi", maintain_order="left")
+    """The rows of the chosen settings; all rows of a ranker that had one setting only."""
+    where = ["ranker", "dataset", "fold", "user", "stop"]
+    lines = [(*key, label) for key, label in chosen.items()]
+    wanted = pl.DataFrame(lines, {name: pl.String for name in (*where, "settings")}, orient="row")
+    alone = rows.join(wanted, on=where, how="anti", maintain_order="left")
+    among = rows.join(wanted, on=[*where, "settings"], how="semi", maintain_order="left")
+    return pl.concat([among, alone])
 
 
 def _every_line(protocol: Protocol, name: str) -> list[Line]:
@@ -117,7 +123,7 @@ def _chosen_lines(protocol: Protocol, place: Place, name: str, chosen: Chosen | 
     lines = []
     for user, stop in product(protocol.users, protocol.stops):
         label = next(iter(by_label))
-        if chosen is not None:
+        if chosen is not None and len(by_label) > 1:
             label = chosen[name, place.dataset, place.fold.name, user, stop]
         lines.append(Line(by_label[label], user, stop, label))
     return lines
@@ -141,7 +147,8 @@ def _job(
 ) -> Job:
     fold, k = place.fold, protocol.k
     held_out = {} if only_last else {f"ndcg@{k}": fold.test}
-    held_out[results.validation_metric(k)] = fold.validation
+    if len(grid(protocol.grids[name])) > 1:
+        held_out[results.validation_metric(k)] = fold.validation
     options = Options(
         rounds=rounds,
         seeds=seeds,
@@ -150,6 +157,7 @@ def _job(
         fold=fold.name,
         evaluate_after=(rounds,) if only_last else None,
     )
+    task = bare.Task(name, fold.train, held_out, lines, options)
     told = f"seed {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")
     return Job(
         title=f"{place.dataset}, {stage}: {name}, fold {fold.name}, {told}",
@@ -163,5 +171,6 @@ def _job(
             "normalise": fold.train.normalise,
             "device": place.device,
         },
-        work=lambda progress: simulate_lines(name, fold.train, held_out, lines, options, progress),
+        work=lambda progress: simulate_lines(*task, progress),
+        task=task,
     )

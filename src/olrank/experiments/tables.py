@@ -17,6 +17,7 @@ import polars as pl
 
 from olrank.experiments.evidence import Cell, Rows
 from olrank.experiments.protocol import BASELINES
+from olrank.figures.panels import user_order
 from olrank.metrics.compare import holm, interval, paired
 
 _LEVEL = 0.05
@@ -128,7 +129,7 @@ def markdown(table: pl.DataFrame) -> str:
     """A table for each data set and stop rule: a line a ranker, a column a user and metric."""
     lines: list[str] = []
     for (dataset, stop), part in table.group_by("dataset", "stop", maintain_order=True):
-        users = part["user"].unique(maintain_order=True).to_list()
+        users = sorted(part["user"].unique(), key=user_order)
         columns = [(m, u) for m in part["metric"].unique(maintain_order=True) for u in users]
         lines += [f"### {dataset}, stop rule {stop}", ""]
         lines.append("| ranker | " + " | ".join(_heading(m, u) for m, u in columns) + " |")

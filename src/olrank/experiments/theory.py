@@ -12,6 +12,7 @@ They need data whose h is known and, for the first two, the user that the theory
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -244,7 +245,7 @@ def with_gap(data: Dataset, margin: float = 0.25, spacing: float = 2.0) -> Datas
         offsets=np.concatenate([[0], np.cumsum(sizes[left])]).astype(np.int64),
         query_ids=[data.query_ids[q] for q in left.tolist()],
         name=f"{data.name} with a gap",
-        checksum=f"{data.checksum} gap {margin} {spacing}",
+        checksum=hashlib.sha256(f"{data.checksum} {margin} {spacing}".encode()).hexdigest(),
     )
 
 

@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 _PANEL = (3.0, 2.5)  # inches
@@ -41,3 +42,13 @@ def headline(figure: Figure, title: str) -> None:
 def legend(figure: Figure, handles: list[Artist], title: str | None = None) -> None:
     """Put the legend on the right, outside the panels."""
     figure.legend(handles=handles, loc="outside right center", handlelength=3.2, title=title)
+
+
+def wrapped(n_panels: int, n_columns: int, caption: str, **rest: Any) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels, at most `n_columns` in a line, and their axes in order."""
+    n_columns = min(n_columns, n_panels)
+    figure, grid = page(-(-n_panels // n_columns), n_columns, caption, **rest)
+    panels = list(grid.flat)
+    for spare in panels[n_panels:]:
+        spare.remove()
+    return figure, panels[:n_panels]

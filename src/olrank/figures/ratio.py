@@ -41,14 +41,15 @@ def draw(rows: pl.DataFrame, path: Path, ranker: str = "olranknet") -> Path:
         f"are left out. Conventions: {shared_conventions(chosen)}."
     )
     with style.applied():
-        figure, axes = page.page(1, len(places), caption, sharey=True)
-        for panel, (dataset, stop) in zip(axes[0], places, strict=True):
+        figure, axes = page.wrapped(len(places), 4, caption, sharey=True)
+        for panel, (dataset, stop) in zip(axes, places, strict=True):
             part = chosen.filter(dataset=dataset, stop=stop).with_columns(ranker="user")
             draw_panel(panel, part, _CURVES, looks)
             panel.set_title(f"{dataset}, stop rule {stop}", fontsize=9)
             panel.set_xlabel("round")
-        axes[0][0].set_ylabel(_CURVES.label)
-        lines = {line.get_label(): line for panel in axes[0] for line in panel.get_lines()}
+        for panel in axes[::4]:
+            panel.set_ylabel(_CURVES.label)
+        lines = {line.get_label(): line for panel in axes for line in panel.get_lines()}
         page.legend(figure, [lines[user] for user in users], "user")
         page.headline(figure, _CURVES.title)
         return style.save(figure, path)

@@ -36,8 +36,8 @@ def draw(points: pl.DataFrame, path: Path) -> Path:
     names = points["dataset"].unique(maintain_order=True).to_list()
     grades = sorted(points["grade"].unique())
     with style.applied():
-        figure, axes = page.page(1, len(names), _caption(points), legend=1.1)
-        for panel, name in zip(axes[0], names, strict=True):
+        figure, axes = page.wrapped(len(names), 3, _caption(points), legend=1.1)
+        for panel, name in zip(axes, names, strict=True):
             _draw_panel(panel, points.filter(dataset=name))
             panel.set_title(name)
         page.legend(figure, [_handle(grade) for grade in grades], "grade")

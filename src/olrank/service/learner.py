@@ -259,7 +259,8 @@ class Learner:
         model = live.model
         part = jax.device_get(blueprints.serving_part(model.state))
         leaves = [np.array(leaf) for leaf in jax.tree.leaves(part)]
-        was, live.diverged = live.diverged, not all(map(_sound, leaves))
+        theta = getattr(part, "theta", part)  # settings may be as large as their owner likes
+        was, live.diverged = live.diverged, not all(map(_sound, jax.tree.leaves(theta)))
         if live.diverged and not was:
             self._complain(
                 f"ranker {live.row.name}: its parameters are no finite numbers any more at version "

@@ -24,10 +24,10 @@ and replay run the same code. What a close record closes, both ask of `closed(cl
 a replayed model.
 
 Stores: `sqlite.SqliteLog(folder)` is a whole Log and holds the folder's lock;
-`sqlite.SqliteReader(folder)` reads beside it, from any process. A child process writes through its
-parent: `remote.RemoteLog(connection, reader)` there is a whole Log, while here
-`remote.serve(log, connection)` runs in a thread, until the connection closes. Crash tests stop a
-process at `crashpoints.reach("learner.batch_appended")` and the like.
+`sqlite.SqliteReader(folder)` reads beside it, from any process (replay: with `check`). A child
+process writes through its parent: `remote.RemoteLog(connection, reader)` there is a whole Log,
+while here `remote.serve(log, connection)` runs in a thread, until the connection closes. Crash
+tests stop a process at `crashpoints.reach("learner.batch_appended")` and the like.
 """
 
 from __future__ import annotations

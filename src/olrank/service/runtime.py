@@ -155,10 +155,12 @@ class Runtime:
         ranker.n_trained = message["n_trained"]
         ranker.position = message["position"]
         ranker.problem = None
+        if message["diverged"] and ranker.serving is None:
+            ranker.problem = "its parameters are no finite numbers. Promote a snapshot."
         self.metrics.version.labels(name).set(message["version"])
         self.metrics.diverged.labels(name).set(message["diverged"])
         self.metrics.learned(name, message["tally"])
-        if not ranker.warm:
+        if not ranker.warm and ranker.serving is not None:
             self._compiling.submit(self._warm_up, ranker)
 
     def _adopt(self, name: str, birth: int) -> LiveRanker | None:
@@ -349,7 +351,8 @@ class Runtime:
     def _check_kept(self, ranker: LiveRanker, snapshot_id: str) -> None:
         if all(one.snapshot_id != snapshot_id for one in self.log.snapshots(ranker.name)):
             raise LogRefusedError(f'ranker {ranker.name} keeps no snapshot "{snapshot_id}".')
-        snapshots.read(self.options.folder, ranker.birth, snapshot_id, ranker.blueprint)
+        # Whole and unchanged: once the record is written, every replay needs this file.
+        snapshots.check(snapshots.path(self.options.folder, ranker.birth, snapshot_id))
         snapshots.pin(self.options.folder, ranker.birth, snapshot_id)
 
     def _await_position(self, ranker: LiveRanker, position: int) -> bool:

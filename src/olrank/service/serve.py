@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import sys
@@ -83,5 +82,5 @@ def serve(
     )
     facts = {"url": f"http://{host}:{port}", "folder": str(folder), "keys": keys is not None}
     _LOG.info("the service starts", extra={"facts": facts})
-    asyncio.run(Server(config).serve())
+    Server(config).run()
     _LOG.info("the service has stopped")

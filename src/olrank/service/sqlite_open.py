@@ -8,13 +8,13 @@ from pathlib import Path
 
 import apsw
 
-from olrank.errors import LogDamagedError, LogLockedError, LogUnavailableError
+from olrank.errors import LogLockedError, LogUnavailableError
 from olrank.service import crashpoints
 from olrank.service.head import Mark, sync_folder
 from olrank.service.records import Head
 from olrank.service.sqlite_read import check_schema
 from olrank.service.sqlite_tables import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
-from olrank.service.sqlite_verify import verify_end, verify_rare
+from olrank.service.sqlite_verify import compare_head, verify_end, verify_rare
 from olrank.service.sqlite_wal import check_mark
 
 _SYNCHRONOUS = "FULL"  # the write-ahead log is synced at every commit, before COMMIT returns
@@ -70,7 +70,7 @@ def open_log(path: Path, head: Head, mark: Mark, *, check: int, vfs: str | None)
         db.execute(f"PRAGMA synchronous = {_SYNCHRONOUS}")
         db.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten with zeros
         with db:
-            _compare(db, path, head, verify_end(db, check))
+            compare_head(db, path, head, verify_end(db, check))
             verify_rare(db)
     except BaseException:
         db.close()
@@ -87,25 +87,3 @@ def _make(db: apsw.Connection, path: Path) -> None:
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     sync_folder(path.parent)
     crashpoints.reach("store.made")
-
-
-def _compare(db: apsw.Connection, path: Path, head: Head, tail: Head) -> None:
-    """Hold the log against the head file: what was acknowledged must be there."""
-    if head.position > tail.position:
-        raise LogDamagedError(
-            f"{path}: the log ends at position {tail.position}, but records up to {head.position} "
-            "were acknowledged: they are lost. Bring the data folder back from a copy."
-        )
-    there = db.execute(
-        "SELECT chain FROM records WHERE position = ?1 UNION ALL "
-        "SELECT chain FROM gaps WHERE last = ?1",
-        (head.position,),
-    ).get
-    dropped = db.execute(
-        "SELECT count(*) FROM gaps WHERE first <= ?1 AND last > ?1", (head.position,)
-    ).get
-    if head.position and there != head.chain and not dropped:
-        raise LogDamagedError(
-            f"{path}: the record at position {head.position} is not the one that was acknowledged: "
-            "log and head file do not belong together. Bring the data folder back from a copy."
-        )

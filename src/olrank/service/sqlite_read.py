@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 
 from olrank.errors import LogDamagedError, LogUnavailableError, LogVersionError
+from olrank.service.head import read_slots
 from olrank.service.records import (
     Head,
     Kind,
@@ -29,7 +30,8 @@ from olrank.service.sqlite_tables import (
     select,
     tail_of,
 )
-from olrank.service.sqlite_verify import verify, verify_rare
+from olrank.service.sqlite_verify import compare_head, verify, verify_end, verify_rare
+from olrank.service.sqlite_wal import check_mark
 
 LOG_NAME = "log.db"
 _POLL_S = 0.005  # how long a new record may lie unseen by a waiting reader
@@ -43,11 +45,13 @@ class SqliteReader:
 
     Args:
         folder: the data folder.
+        check: read so many of the last records at once and check that all are found; whoever
+            replays a model wants that. Every record is checked when it is read.
         vfs: of tests.
     """
 
-    def __init__(self, folder: Path, *, vfs: str | None = None) -> None:
-        """Look whether there is a log, and whether we can read its version."""
+    def __init__(self, folder: Path, *, check: int = 0, vfs: str | None = None) -> None:
+        """Look whether there is a log, whether we can read its version, and whether it is whole."""
         self._path = folder / LOG_NAME
         self._vfs = vfs
         self._idle: list[apsw.Connection] = []
@@ -55,8 +59,22 @@ class SqliteReader:
         self._open = True
         if not self._path.exists():
             raise LogUnavailableError(f"{folder}: there is no log here. Name the folder of one.")
+        self._check_whole(folder / "head", check)
+
+    def _check_whole(self, head_path: Path, check: int) -> None:
+        if not head_path.exists():
+            raise LogDamagedError(
+                f"{head_path}: the head file is gone, so nobody can tell whether the log is "
+                "complete. Bring the data folder back from a copy."
+            )
+        _, head, mark = read_slots(head_path)  # first: what is written meanwhile only adds to it
+        with translated(self._path):
+            db = self._borrow()
+            self._idle.append(db)
+            check_mark(db, self._path, mark, tries=25)
         with self._reading() as db:
             check_schema(db, self._path)
+            compare_head(db, self._path, head, verify_end(db, check))
             verify_rare(db)
 
     def head(self) -> Head:
@@ -231,7 +249,13 @@ def _closed(tables: Tables, close: Record) -> StoredRanking:
 
 def _ranker_row(db: apsw.Connection, row: tuple[Any, ...]) -> RankerRow:
     name, birth, explore, learn, serve, version, compacted = row
-    config = Tables(db).record(birth).header["config"]
+    create = Tables(db).record(birth)
+    if create.kind is not Kind.CREATE or create.ranker != name:
+        raise LogDamagedError(
+            f'log position {birth}: the record does not create a ranker "{name}". Bring the data '
+            "folder back from a copy."
+        )
+    config = create.header["config"]
     return RankerRow(
         name, birth, config, bool(explore), bool(learn), bool(serve), version, compacted
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -54,6 +55,10 @@ def verify_rare(db: apsw.Connection) -> None:
             _compare(f"SELECT {_WITHOUT_VERSION} FROM rankers ORDER BY {order}", db, again)
         elif table not in ("rankings", "events"):
             _compare(f"SELECT * FROM {table} ORDER BY {order}", db, again)
+    names = "SELECT name FROM rankers {} WHERE died IS NULL ORDER BY name"
+    by_index = db.execute(names.format("INDEXED BY rankers_alive")).fetchall()
+    if by_index != again.execute(names.format("NOT INDEXED")).fetchall():
+        raise LogDamagedError(f"the log's index of rankers does not fit its table. {_COPY}")
     again.close()
     _compare_versions(db)
 
@@ -146,3 +151,25 @@ def _compare(text: str, db: apsw.Connection, again: apsw.Connection) -> None:
                 f"a derived table of the log does not follow from its records: {here} stands "
                 f"where {derived} should. {_COPY}"
             )
+
+
+def compare_head(db: apsw.Connection, path: Path, head: Head, tail: Head) -> None:
+    """Hold the log against the head file: what was acknowledged must be there."""
+    if head.position > tail.position:
+        raise LogDamagedError(
+            f"{path}: the log ends at position {tail.position}, but records up to {head.position} "
+            "were acknowledged: they are lost. Bring the data folder back from a copy."
+        )
+    there = db.execute(
+        "SELECT chain FROM records WHERE position = ?1 UNION ALL "
+        "SELECT chain FROM gaps WHERE last = ?1",
+        (head.position,),
+    ).get
+    dropped = db.execute(
+        "SELECT count(*) FROM gaps WHERE first <= ?1 AND last > ?1", (head.position,)
+    ).get
+    if head.position and there != head.chain and not dropped:
+        raise LogDamagedError(
+            f"{path}: the record at position {head.position} is not the one that was acknowledged: "
+            "log and head file do not belong together. Bring the data folder back from a copy."
+        )
