@@ -1,4 +1,4 @@
-# The same words on a desk and in CI: run, test, check, figures, bench.
+# The same words on a desk and in CI: run, test, check, figures, docs, bench.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -13,7 +13,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 SHOWCASE := experiments/default
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check figures bench crashtest loadtest streamtest fuzztest
+.PHONY: help run test check figures docs bench crashtest loadtest streamtest fuzztest
 
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ figures: $(INSTALLED) ## redraw every committed figure from its rows
 	else \
 	  echo "No rows in $(SHOWCASE): run '$(BIN)/olrank run --out $(SHOWCASE)' first."; exit 1; \
 	fi
+
+docs: $(INSTALLED) ## write a page for each experiment, every number taken from its rows
+	@$(BIN)/olrank pages
 
 bench: $(INSTALLED_DEV) ## measure speed; each benchmark prints a ratio against a named baseline
 	@for bench in benchmarks/*.py; do \

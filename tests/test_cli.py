@@ -7,7 +7,9 @@ from experiments.made_rows import FakeSimulate, made_rows, tiny_fold
 import olrank
 from olrank import cli
 from olrank.experiments import device, parts, results
+from olrank.experiments import reproduce as reproducing
 from olrank.experiments import run as running
+from olrank.experiments.protocol import QUICK
 from olrank.rankers import table
 
 CONFIG = """
@@ -178,3 +180,48 @@ def test_data_check_recognises_a_public_set(olrank_says, data_dir: Path):
     said = olrank_says("data", "check", data_dir / "MQ2008")
     assert said.code == 0
     assert "MQ2008" in said.out
+
+
+def test_reproduce_passes_its_options_on_and_prints_what_was_written(
+    olrank_says, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    given = {}
+
+    def reproduce(data, out, **options):
+        given.update(options, data=data, out=out)
+        options["say"]("about 4 min")
+        return [out / "claims.md"]
+
+    monkeypatch.setattr(reproducing, "reproduce", reproduce)
+    answer = olrank_says(
+        "reproduce", "--quick", "--figure", "ratio", "--out", tmp_path, "--seeds", 3
+    )
+    assert answer.code == 0
+    assert answer.out.strip() == str(tmp_path / "claims.md")
+    assert "about 4 min" in answer.err
+    assert (given["figure"], given["quick"], given["data"]) == ("ratio", True, None)
+    assert (given["protocol"].seeds, given["protocol"].rounds) == (3, QUICK.rounds)
+
+
+def test_a_folder_without_rows_has_no_figures(olrank_says, tmp_path: Path):
+    answer = olrank_says("figures", tmp_path)
+    assert answer.code == 2
+    assert "rows.parquet: not there" in answer.err
+
+
+def test_report_writes_tables_and_claims_beside_the_figures(olrank_says, tmp_path: Path):
+    results.write_rows(made_rows(), tmp_path / "rows.parquet")
+    answer = olrank_says("report", tmp_path, "--base", "olranknet")
+    assert answer.code == 0
+    for name in ("claims.md", "tables.md", "effects.md", "figures/learning.svg"):
+        assert (tmp_path / name).is_file()
+        assert name in answer.out
+
+
+def test_pages_are_written_from_the_rows_of_experiments(olrank_says, tmp_path: Path):
+    folder = tmp_path / "experiments" / "trial"
+    results.write_rows(made_rows(), folder / "rows.parquet")
+    (folder / "page.md").write_text("# Trial\n\n{{run seeds}} seeds\n")
+    answer = olrank_says("pages", tmp_path / "experiments", "--docs", tmp_path / "docs")
+    assert answer.code == 0
+    assert (tmp_path / "docs" / "trial.md").read_text() == "# Trial\n\n2 seeds\n"

@@ -44,6 +44,8 @@ def draw(folder: Path) -> list[Path]:
     if (known_h := read(folder, "known_h")) is not None:
         for name, sheet in (("coverage", growth.COVERAGE), ("log_det", growth.LOG_DET)):
             drawn.append(growth.draw(known_h, figures / f"{name}.svg", sheet))
+    if not drawn:
+        results.read_rows(folder)  # says what is missing
     return drawn
 
 
