@@ -94,8 +94,8 @@ def test_norms_do_not_depend_on_how_many_pairs_are_taken_at_once(monkeypatch, x6
     known = confidence.Confidence(jnp.asarray(0.5 + rng.random(30)), jnp.zeros(()))
     way = confidence.kind("diagonal")
     whole = confidence.pair_norms(way, known, factors, MASK)
-    for pairs in (1, 7, N * (N - 1) // 2 - 1):
-        monkeypatch.setattr(confidence, "_CACHE_FLOATS", 6 * pairs)
+    for shifts in (1, 3, N // 2 - 1):
+        monkeypatch.setattr(confidence, "_CACHE_FLOATS", 6 * N * shifts)
         np.testing.assert_allclose(
             confidence.pair_norms(way, known, factors, MASK), whole, rtol=1e-12, atol=1e-14
         )
@@ -125,3 +125,17 @@ def test_near_duplicates_of_outer_products_keep_their_digits_in_single_precision
     factors = ((jnp.asarray(delta), jnp.asarray(inputs)),)
     found = confidence.pair_norms(confidence.kind("diagonal"), known, factors, MASK)
     np.testing.assert_allclose(found[:REAL, :REAL], exact, rtol=1e-3, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_docs", [1, 2, 3, 4, 7, 8])
+def test_every_pair_of_any_number_of_documents_is_met(n_docs, x64):
+    rng = np.random.default_rng(n_docs)
+    delta, inputs = rng.normal(size=(n_docs, 2)), rng.random((n_docs, 3))
+    g = np.einsum("no,ni->noi", delta, inputs).reshape(n_docs, -1)
+    exact = np.sqrt(((g[:, None] - g[None, :]) ** 2).sum(2))
+    known = confidence.Confidence(jnp.ones(6), jnp.zeros(()))
+    factors = ((jnp.asarray(delta), jnp.asarray(inputs)),)
+    found = confidence.pair_norms(
+        confidence.kind("diagonal"), known, factors, jnp.ones(n_docs, bool)
+    )
+    np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-7)

@@ -85,60 +85,79 @@ def _squared_diagonal(confidence: Confidence, tangents: Array | Factors, mask: A
     factors = tangents
     if not isinstance(factors, tuple):
         factors = ((jnp.ones((n_docs, 1), factors.dtype), factors),)
-    first, second = np.triu_indices(n_docs, 1)
-    n_pairs = len(first)
-    place = np.full((n_docs, n_docs), n_pairs, np.int32)  # the diagonal points at a zero
-    place[first, second] = place[second, first] = np.arange(n_pairs)
-    found = squared_norms(confidence.A, factors, first, second)
-    square = jnp.append(found, jnp.zeros(1, found.dtype))[place]
+    square = _by_shifts(_pair_function(confidence.A, factors), factors, n_docs)
     return jnp.where(mask[:, None] & mask[None, :], square, 0.0)
 
 
-def squared_norms(
-    A: Array, factors: Factors, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]
-) -> Array:
-    """Squared norms of listed pairs under a diagonal A.
+_Part = tuple[Array, Array, Array]
+"""What a pair's norm needs of a document, for each weight matrix: delta, inputs, delta * E."""
 
-    Args:
-        A: [n_params] the diagonal.
-        factors: tangents of the documents as outer products.
-        first: [n] one document of each pair.
-        second: [n] the other.
 
-    Returns:
-        [n], never negative.
-    """
-    prepared = []
+def _pair_function(A: Array, factors: Factors) -> tuple[list[_Part], Any]:
+    """What is needed of each document, and the squared norm of two documents from it."""
+    parts, inverses = [], []
     for (delta, inputs), layer in zip(factors, layers(A, factors), strict=True):
         B = 1.0 / layer
         E = jnp.matmul(inputs**2, B.T, precision="highest")
-        prepared.append((delta, inputs, B, delta * E))
+        parts.append((delta, inputs, delta * E))
+        inverses.append(B.T)
 
-    def some(pair: tuple[Array, Array]) -> Array:
-        i, j = pair
+    def squared(one: list[_Part], other: list[_Part]) -> Array:
         total: Array = jnp.zeros((), A.dtype)
-        for delta, inputs, B, F in prepared:
-            D = _product((inputs[i] - inputs[j]) ** 2, B.T)
-            moved = (delta[i] - delta[j]) * (F[i] - F[j])
-            total = total + jnp.sum(delta[i] * delta[j] * D + moved, axis=1)
+        for (d_i, x_i, F_i), (d_j, x_j, F_j), B in zip(one, other, inverses, strict=True):
+            D = _product((x_i - x_j) ** 2, B)
+            total = total + jnp.sum(d_i * d_j * D + (d_i - d_j) * (F_i - F_j), axis=-1)
         return jnp.maximum(total, 0.0)
 
-    n_pairs = len(first)
-    at_once = _pairs_at_once(max(delta.shape[1] for delta, _ in factors))
-    if n_pairs <= at_once:
-        return some((jnp.asarray(first), jnp.asarray(second)))
-    n_chunks = -(-n_pairs // at_once)
-    at_once = -(-n_pairs // n_chunks)
-    listed = (np.resize(index, (n_chunks, at_once)) for index in (first, second))
-    found: Array = jax.lax.map(some, tuple(jnp.asarray(index) for index in listed))
-    return found.reshape(-1)[:n_pairs]
+    return parts, squared
 
 
-def _pairs_at_once(n_out: int) -> int:
+def _by_shifts(given: tuple[list[_Part], Any], factors: Factors, n_docs: int) -> Array:
+    """[n_docs, n_docs] of a symmetric function of pairs.
+
+    Document i meets i + s, counted around, for the shifts s = 1, 2, ... up to half of them all: so
+    every pair is met once (twice at exactly half), and each shift reads the documents as one
+    slice, where a list of pairs would gather them row by row.
+    """
+    parts, squared = given
+    n_shifts = n_docs // 2
+    if n_shifts == 0:
+        return jnp.zeros((n_docs, n_docs), factors[0][1].dtype)
+    around = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), parts)
+
+    def some(shifts: Array) -> Array:
+        def turned(leaf: Array) -> Array:
+            return jax.vmap(lambda s: jax.lax.dynamic_slice_in_dim(leaf, s, n_docs))(shifts)
+
+        found: Array = squared(parts, jax.tree.map(turned, around))
+        return found
+
+    at_once = _shifts_at_once(n_docs, factors)
+    n_chunks = -(-n_shifts // at_once)
+    at_once = -(-n_shifts // n_chunks)
+    shifts = np.minimum(1 + np.arange(n_chunks * at_once), n_shifts).reshape(n_chunks, at_once)
+    if n_chunks == 1:
+        found = some(jnp.asarray(shifts[0]))
+    else:
+        found = jax.lax.map(some, jnp.asarray(shifts))
+    flat = found.reshape(-1)
+    return jnp.append(flat, jnp.zeros(1, flat.dtype))[_places(n_docs, flat.shape[0])]
+
+
+def _places(n_docs: int, n_found: int) -> npt.NDArray[np.int32]:
+    """[n_docs, n_docs] where each pair stands among the shifts; the diagonal points at a zero."""
+    i, j = np.indices((n_docs, n_docs))
+    ahead, behind = (j - i) % n_docs, (i - j) % n_docs
+    place = np.where(ahead <= behind, (ahead - 1) * n_docs + i, (behind - 1) * n_docs + j)
+    return np.where(i == j, n_found, place).astype(np.int32)
+
+
+def _shifts_at_once(n_docs: int, factors: Factors) -> int:
     """As many as stay in a processor's cache, or fill an accelerator."""
     if jax.default_backend() == "cpu":
-        return max(1, _CACHE_FLOATS // n_out)
-    return _GPU_PAIRS
+        widest = max(max(delta.shape[1], inputs.shape[1]) for delta, inputs in factors)
+        return max(1, _CACHE_FLOATS // (n_docs * widest))
+    return max(1, _GPU_PAIRS // n_docs)
 
 
 def _product(squares: Array, B: Array) -> Array:

@@ -1,14 +1,17 @@
 """Certain orders of a diagonal A_t without all pairwise norms: exact, but only where it matters.
 
 A document that k others certainly precede cannot be shown among k, so what else is certain about it
-does not matter. Which documents these are follows for most from the triangle inequality,
+does not matter. Which documents these are, and which orders cannot be certain, follows for most
+from bounds. A squared norm is a sum over the outputs of a weight matrix, none of it negative: the
+few outputs that weigh most are summed exactly, for all pairs, and the rest is bounded by the
+triangle inequality,
 
     | ||g_i|| - ||g_j|| |  <=  ||g_i - g_j||  <=  ||g_i|| + ||g_j||,
 
 with tangents centred on their mean, whose norms cost one pass over the parameters. An order that
 the upper bound makes certain is certain, one that the lower bound does not is not, and exact norms
-are needed only between documents that can be shown and those whose order to them is still open. The
-lists drawn, and their probabilities, are the same as with all norms (a test enumerates both).
+are needed only where an order is still open and its lower document can be shown. The lists drawn,
+and their probabilities, are the same as with all norms (a test enumerates both).
 
 The number of documents left decides which of a few compiled sizes runs, so this pays for one
 replica at a time, as in a live service; several replicas in lockstep take the dense way.
@@ -27,7 +30,8 @@ from olrank.explore import confidence as conf
 from olrank.explore.order import certain, settled
 from olrank.types import Array, Factors
 
-_SIZES = (32, 64, 128)  # documents whose exact norms are taken; more take the dense way
+_SIZES = (32, 64, 128, 256)  # documents whose exact norms are taken; more take the dense way
+_EXACT_SHARE = 10  # one of so many outputs of a weight matrix is summed exactly for all pairs
 _SLACK = 1e-5  # of a squared norm: rounding may not turn a bound into an error
 
 
@@ -52,14 +56,13 @@ def pruned(
 ) -> Array:
     """[n_docs, n_docs] the certain orders, as far as a list of k can depend on them."""
     scores = settled(scores)
-    low, high = _norm_bounds(factors, A, mask)
+    low, high = _bounds(factors, A, mask)
     both = mask[:, None] & mask[None, :]
-    surely = both & certain(scores, conf.widths(high[:, None] + high[None, :], alpha, eps), scale)
-    nearest = jnp.maximum(low[:, None] - high[None, :], low[None, :] - high[:, None])
-    perhaps = both & certain(scores, conf.widths(jnp.maximum(nearest, 0.0), alpha, eps), scale)
+    surely = both & certain(scores, conf.widths(high, alpha, eps), scale)
+    perhaps = both & certain(scores, conf.widths(low, alpha, eps), scale)
     can_be_shown = mask & (jnp.sum(surely, axis=0) < k)
     is_open = perhaps & ~surely & can_be_shown[None, :]
-    needed = can_be_shown | jnp.any(is_open, axis=1)
+    needed = jnp.any(is_open, axis=0) | jnp.any(is_open, axis=1)
     n_docs, n_needed = mask.shape[0], jnp.sum(needed)
 
     def exact(size: int) -> Any:
@@ -81,6 +84,26 @@ def pruned(
     index = jnp.sum(n_needed > jnp.asarray(sizes, jnp.int32)) if sizes else 0
     found: Array = jax.lax.switch(index, ways, None)
     return found
+
+
+def _bounds(factors: Factors, A: Array, mask: Array) -> tuple[Array, Array]:
+    """[n_docs, n_docs] each: bounds of the norms of all pairs."""
+    layers = conf.layers(A, factors)
+    some, few, rest = [], [], []
+    for (delta, inputs), layer in zip(factors, layers, strict=True):
+        n_exact = -(-delta.shape[1] // _EXACT_SHARE)
+        weight = jnp.sum(jnp.where(mask[:, None], delta**2, 0.0), axis=0) * jnp.sum(1 / layer, 1)
+        chosen = jax.lax.top_k(weight, n_exact)[1]
+        some.append((delta[:, chosen], inputs))
+        few.append(layer[chosen].reshape(-1))
+        rest.append((delta.at[:, chosen].set(0.0), inputs))
+    kept = conf.Confidence(jnp.concatenate(few), jnp.zeros(()))
+    exact = conf.kind("diagonal").squared(kept, tuple(some), mask)
+    low, high = _norm_bounds(tuple(rest), A, mask)
+    apart = jnp.maximum(low[:, None] - high[None, :], low[None, :] - high[:, None])
+    least = (1.0 - _SLACK) * exact + jnp.maximum(apart, 0.0) ** 2
+    most = (1.0 + _SLACK) * exact + (high[:, None] + high[None, :]) ** 2
+    return jnp.sqrt(least), jnp.sqrt(most)
 
 
 def _norm_bounds(factors: Factors, A: Array, mask: Array) -> tuple[Array, Array]:
