@@ -79,3 +79,16 @@ def test_a_fold_without_validation_gives_up_a_fifth_of_its_train_queries():
     assert sorted(ids) == sorted(data.query_ids)
     assert fold.train.checksum != fold.validation.checksum != data.checksum
     assert with_validation(fold) is fold
+
+
+def test_real_sets_are_called_complete_partial_or_unknown_as_they_are(data_dir: Path):
+    looked = find_sets(data_dir)
+    told = {Path(one.source.path).name: one.told for one in looked.found}
+    if "MQ2008" not in told:
+        pytest.skip("needs MQ2008 in the folder that OLRANK_DATA names")
+    assert told["MQ2008"] == "MQ2008, complete, all counts as published."
+    for name, told_of in {"MQ2007_partial": "MQ2007", "MSLR_sample": "MSLR-WEB10K"}.items():
+        assert told.get(name, f"{told_of}, but only a part of it").startswith(
+            f"{told_of}, but only a part of it"
+        )
+    assert "none of the public sets" in told.get("LightGBM_rank", "none of the public sets")

@@ -11,7 +11,7 @@ import pytest
 from experiments.made_rows import made_rows
 
 from olrank.errors import ConfigError
-from olrank.experiments import estimate, known_h, reproduce, stages
+from olrank.experiments import estimate, known_h, lambdamart, reproduce, stages
 from olrank.experiments.progress import Load
 from olrank.experiments.protocol import QUICK
 
@@ -59,7 +59,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(stages, "simulate_lines", fake_simulate(made))
     monkeypatch.setattr(known_h, "simulate_lines", fake_simulate(made))
     monkeypatch.setattr(known_h, "follow", fake_follow)
-    monkeypatch.setattr(reproduce.lambdamart, "available", lambda: False)
+    monkeypatch.setattr(lambdamart, "available", lambda: False)
     return made
 
 

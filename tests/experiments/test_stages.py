@@ -113,6 +113,17 @@ def test_rows_of_settings_that_were_not_chosen_are_left_out():
     assert kept["settings"].unique().to_list() == ["x=2"]
 
 
+def test_rankers_keep_their_order_whether_they_were_searched_or_not():
+    rows = judged({("a", "x=1"): 0.4, ("b", "y=1"): 0.1, ("b", "y=2"): 0.2, ("c", ""): 0.3})
+    chosen = {key: label for key, label in stages.choose(rows).items() if key[0] == "b"}
+    kept = stages.keep_chosen(rows, chosen)
+    assert kept.select("ranker", "settings").unique(maintain_order=True).rows() == [
+        ("a", "x=1"),
+        ("b", "y=2"),
+        ("c", ""),
+    ]
+
+
 def made_job(title: str, done: list[str], **told: int) -> jobs.Job:
     def work(progress) -> pl.DataFrame:
         progress(1, 1)

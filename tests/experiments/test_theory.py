@@ -14,7 +14,6 @@ from olrank.data.synthetic import synthetic
 from olrank.engine import lockstep
 from olrank.errors import DataError
 from olrank.experiments import theory
-from olrank.experiments.simulate import simulate
 from olrank.rankers import table
 from olrank.users import presets
 
@@ -88,39 +87,6 @@ def test_data_without_a_known_h_is_refused(data):
     blind = replace(data, relevance=None)
     with pytest.raises(DataError, match="true relevance h is not known"):
         theory.follow("olranknet", SMALL, blind, data)
-
-
-def test_with_a_gap_documents_of_two_grades_differ_by_the_spacing(data):
-    gapped = theory.with_gap(data, margin=0.1, spacing=1.5)
-    assert gapped.n_rows < data.n_rows
-    assert gapped.sizes.min() >= 2
-    assert gapped.sizes.sum() == gapped.n_rows == len(gapped.grades)
-    for low in range(gapped.max_grade):
-        step = gapped.relevance[gapped.grades == low + 1].min() - (
-            gapped.relevance[gapped.grades == low].max()
-        )
-        assert step == pytest.approx(1.5)
-
-
-def test_documents_that_are_kept_are_far_from_every_cut(data):
-    gapped = theory.with_gap(data, margin=0.2)
-    rows = {row.tobytes(): h for row, h in zip(data.features, data.relevance, strict=True)}
-    h = np.array([rows[row.tobytes()] for row in gapped.features])
-    for grade in range(1, 5):
-        between = h[gapped.grades >= grade].min() - h[gapped.grades < grade].max()
-        assert between >= 2 * 0.2 - 1e-6
-
-
-def test_grades_with_noise_have_no_gap():
-    noisy = synthetic("small", queries=20, noise=0.5, seed=0)
-    with pytest.raises(DataError, match="overlap in h"):
-        theory.with_gap(noisy)
-
-
-def test_gapped_data_can_be_simulated_on(data):
-    gapped = theory.with_gap(data, margin=0.05)
-    rows = simulate("pdgd-linear", gapped, gapped, user="well-specified", rounds=5, seeds=1)
-    assert rows.filter(metric="regret")["value"].is_not_nan().all()
 
 
 def test_dimensions_grow_with_depth_and_shrink_with_the_prior(data):

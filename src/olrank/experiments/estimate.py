@@ -23,17 +23,25 @@ _GPU_STEP_S = 1e-3  # the least that a round of all replicas takes there, howeve
 
 
 class Cost(NamedTuple):
-    """Microseconds of a replica's round: fixed, for a feature, for a document times feature."""
+    """Microseconds of a replica's round.
+
+    Attributes:
+        fixed: whatever the data.
+        feature: for each feature.
+        document: for each document times feature.
+        square: for each pair of features.
+    """
 
     fixed: float
     feature: float
     document: float
+    square: float = 0.0
 
 
 COSTS: dict[str, Cost] = {
     "olranknet": Cost(300.0, 30.0, 0.12),
     "ollambdarank": Cost(2500.0, 75.0, 0.12),
-    "pairrank": Cost(300.0, 5.0, 0.05),
+    "pairrank": Cost(300.0, 5.0, 0.05, 2.5),
     "epsilon-greedy": Cost(250.0, 30.0, 0.02),
     "dbgd-linear": Cost(25.0, 0.2, 0.02),
     "dbgd-neural": Cost(60.0, 1.0, 0.1),
@@ -53,7 +61,8 @@ def estimate_s(jobs: Iterable[tuple[Job, str, Dataset]], device: str) -> float:
     for job, ranker, data in jobs:
         cost = COSTS.get(ranker, _UNKNOWN)
         mean_docs = data.n_rows / max(data.n_queries, 1)
-        round_us = cost.fixed + data.n_features * (cost.feature + cost.document * mean_docs)
+        a_feature = cost.feature + cost.document * mean_docs + cost.square * data.n_features
+        round_us = cost.fixed + data.n_features * a_feature
         seconds = job.load.n_replicas * job.load.rounds * round_us * 1e-6 * speed
         total += seconds if device == "cpu" else max(seconds, _GPU_STEP_S * job.load.rounds)
         programs.add((ranker, data.name, job.load))

@@ -36,6 +36,7 @@ _MOVES_ROWS = (
     "engine",
     "experiments/simulate.py",
     "experiments/theory.py",
+    "experiments/gap.py",
     "experiments/separation.py",
     "experiments/lambdamart.py",
 )

@@ -14,12 +14,13 @@ from olrank.data.synthetic import synthetic_folds
 from olrank.engine import bare
 from olrank.engine.lockstep import Progress
 from olrank.engine.measure import Line, Options
+from olrank.experiments.gap import with_gap
 from olrank.experiments.jobs import Job
 from olrank.experiments.parts import checksums
 from olrank.experiments.progress import Load
 from olrank.experiments.protocol import Protocol
 from olrank.experiments.simulate import simulate_lines
-from olrank.experiments.theory import follow, with_gap
+from olrank.experiments.theory import follow
 from olrank.types import Fold
 
 _QUERIES = (200, 1, 20)

@@ -86,7 +86,10 @@ def fill(template: str, folder: Path, source: Path | None = None) -> str:
 
 
 def _chosen(folder: Path) -> pl.DataFrame:
-    return results.select(results.read_rows(folder))
+    found = report.chosen(folder)
+    if found is None:
+        raise DataError(f"{folder}: has no rows.parquet. Run the experiment first.")
+    return found
 
 
 def _table(folder: Path, words: str) -> str:

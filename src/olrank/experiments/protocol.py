@@ -137,7 +137,7 @@ _TINY = {"mean_docs": 12, "max_docs": 16}  # one size of query is one program to
 QUICK = Protocol(
     # One small search, to show that there is one; the others keep the settings of their presets.
     grids={name: {"learning_rate": _RATES[1:]} if name == "olranknet" else {} for name in GRIDS},
-    rounds=200,
+    rounds=150,
     seeds=2,
     search_seeds=None,
     folds=1,
@@ -145,7 +145,7 @@ QUICK = Protocol(
         MadeUp("small", (60, 20, 40), "small", _TINY),
         MadeUp("small", (60, 20, 40), "small linear", {**_TINY, "relevance": "linear"}),
     ),
-    theory_rounds=200,
+    theory_rounds=150,
     theory_seeds=2,
     theory_width=20,
     kinds=("lemma full", "constant diagonal", "wide diagonal"),

@@ -20,6 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from olrank.experiments import claims, effects, evidence, results, tables
+from olrank.experiments.stages import as_met
 from olrank.figures import growth, ratio, regret_fit, separation
 from olrank.figures.all import draw_all
 
@@ -32,7 +33,7 @@ def report(folder: Path, base: str | None = None) -> list[Path]:
 def draw(folder: Path) -> list[Path]:
     """The figures."""
     figures, drawn = folder / "figures", []
-    if (rows := _chosen(folder)) is not None:
+    if (rows := chosen(folder)) is not None:
         drawn += draw_all(rows, figures)
         known = rows.filter(pl.col("value").is_finite(), metric="certain_ratio")
         if "olranknet" in known["ranker"]:
@@ -52,7 +53,7 @@ def draw(folder: Path) -> list[Path]:
 def write(folder: Path, base: str | None = None) -> list[Path]:
     """The pages of numbers."""
     pages = {}
-    rows = _chosen(folder)
+    rows = chosen(folder)
     if rows is not None and base is not None:
         pages["effects.md"] = effects.markdown(effects.effects(rows, base), base)
     if rows is not None:
@@ -73,11 +74,12 @@ def read(folder: Path, name: str) -> pl.DataFrame | None:
     return pl.read_parquet(file) if file.is_file() else None
 
 
-def _chosen(folder: Path) -> pl.DataFrame | None:
+def chosen(folder: Path) -> pl.DataFrame | None:
     """The rows of the settings that were chosen."""
     if not (folder / "rows.parquet").is_file():
         return None
-    return results.select(results.read_rows(folder))
+    rows = results.read_rows(folder)
+    return as_met(results.select(rows), rows)
 
 
 def theory(folder: Path) -> str:

@@ -15,19 +15,17 @@ from typing import Any
 
 import polars as pl
 
-from olrank.data.folds import concatenate
 from olrank.errors import ConfigError, unknown_name
-from olrank.experiments import known_h, lambdamart, report, results, stages
+from olrank.experiments import report, results, stages
 from olrank.experiments.device import use_device
 from olrank.experiments.estimate import estimate_s, in_words
 from olrank.experiments.found import Found, find_sets, folds_of, made_up
 from olrank.experiments.jobs import Job, Runner
 from olrank.experiments.machine import machine, versions
 from olrank.experiments.parts import checksums
-from olrank.experiments.progress import Load, Reporter, Silent
+from olrank.experiments.progress import Reporter, Silent
 from olrank.experiments.protocol import PAPER, QUICK, Protocol
-from olrank.experiments.separation import separate
-from olrank.experiments.theory import dimensions
+from olrank.experiments.side import by_file, side_jobs
 from olrank.types import Dataset, Fold
 
 FIGURES = {
@@ -42,7 +40,6 @@ FIGURES = {
 """What can be asked for, and which parts of the work it takes."""
 
 Say = Callable[[str], None]
-_ONE = Load(1, 1)
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,8 @@ def reproduce(
     sets = find_data(data, protocol, say)
     out.mkdir(parents=True, exist_ok=True)
     places = sets.places(kind)
-    side = _side_jobs(needs, protocol, sets, kind, say)
-    coming = [*side, *_main_jobs(needs, protocol, places)]
+    side = side_jobs(needs, protocol, sets.folds, kind, say)
+    coming = [*_main_jobs(needs, protocol, places), *side]
     loads = {job.title: job.load for job in coming}
     seconds = estimate_s(_costed(coming, places), kind)
     say(f"{len(coming)} parts, about {in_words(seconds)} on this machine ({kind}).")
@@ -152,11 +149,11 @@ def _run(
     runner: Runner,
 ) -> None:
     """Work through all jobs, and write their rows into the folder."""
-    for name, jobs in _by_file(side).items():
-        if (found := runner.finish(jobs)) is not None:
-            _save(pl.concat(found, how="diagonal"), out, name)
     if "runs" in needs:
         _compare(protocol, places, out, runner, "longer" in needs)
+    for name, jobs in by_file(side).items():
+        if (found := runner.finish(jobs)) is not None:
+            _save(pl.concat(found, how="diagonal"), out, name)
     runner.wait()
 
 
@@ -183,55 +180,6 @@ def _compare(
     more = runner.finish(stages.longer_jobs(protocol, places, chosen)) if longer else None
     if more:
         results.write_rows(pl.concat(more), out / "longer.parquet")
-
-
-def _side_jobs(needs: set[str], protocol: Protocol, sets: Sets, device: str, say: Say) -> list[Job]:
-    """Everything beside the comparison of rankers."""
-    jobs: list[Job] = []
-    wholes = [_whole(folds[0]) for folds in sets.folds]
-    if "separation" in needs:
-        jobs += [_table_job("separation", data, separate) for data in wholes]
-    if "dimensions" in needs:
-        jobs += [_table_job("dimensions", data, dimensions) for data in wholes]
-    if "known_h" in needs:
-        jobs += known_h.coverage_jobs(protocol, device)
-    if "gap" in needs:
-        jobs += known_h.gap_jobs(protocol, device)
-    if "outside" in needs and lambdamart.available():
-        jobs += [_lambdamart_job(fold, protocol) for folds in sets.folds for fold in folds]
-    elif "outside" in needs:
-        say("LambdaMART is left out: pip install lightgbm to have it as a skyline.")
-    return jobs
-
-
-_FILES = {"known h": "known_h", "a gap": "gap"}  # others are called as their file
-
-
-def _by_file(jobs: Iterable[Job]) -> dict[str, list[Job]]:
-    """Jobs by the file that their rows go into: the first words of their titles."""
-    found: dict[str, list[Job]] = {}
-    for job in jobs:
-        what = job.title.split(":")[0]
-        found.setdefault(_FILES.get(what, what), []).append(job)
-    return found
-
-
-def _table_job(what: str, data: Dataset, make: Callable[[Dataset], pl.DataFrame]) -> Job:
-    told = {"data": data.checksum, "normalise": data.normalise}
-    return Job(f"{what}: {data.name}", _ONE, told, lambda progress: make(data))
-
-
-def _lambdamart_job(fold: Fold, protocol: Protocol) -> Job:
-    seeds = protocol.seed_list[:3]  # trees differ by what they are grown on, and little by seed
-    told = {"data": checksums(fold), "seeds": seeds, "k": protocol.k}
-    title = f"outside: LambdaMART, {fold.train.name}, fold {fold.name}"
-    return Job(title, _ONE, told, lambda progress: lambdamart.lambdamart(fold, seeds, protocol.k))
-
-
-def _whole(fold: Fold) -> Dataset:
-    """All labelled documents of a set."""
-    parts = [part for part in (fold.train, fold.validation, fold.test) if part.n_queries]
-    return concatenate(parts)
 
 
 def _costed(jobs: Iterable[Job], places: list[stages.Place]) -> list[tuple[Job, str, Dataset]]:

@@ -101,7 +101,14 @@ def keep_chosen(rows: pl.DataFrame, chosen: Chosen) -> pl.DataFrame:
     wanted = pl.DataFrame(lines, {name: pl.String for name in (*where, "settings")}, orient="row")
     alone = rows.join(wanted, on=where, how="anti", maintain_order="left")
     among = rows.join(wanted, on=[*where, "settings"], how="semi", maintain_order="left")
-    return pl.concat([among, alone])
+    return as_met(pl.concat([among, alone]), rows)
+
+
+def as_met(found: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """What was found, with its rankers in the order of the rows."""
+    order = {name: i for i, name in enumerate(rows["ranker"].unique(maintain_order=True))}
+    place = pl.col("ranker").replace_strict(order, return_dtype=pl.Int64)
+    return found.sort(place, maintain_order=True)
 
 
 def _every_line(protocol: Protocol, name: str) -> list[Line]:

@@ -4,7 +4,6 @@ Paper                                         Here                      Where
 |sigma(f_ij) - sigma(h_ij)| <= CB_ij          "coverage" of `follow`    Lemma 1, event E_t
 (i, j) in omega_t implies sigma(h_ij) > 1/2   "certain_right"           Corollary 1
 log(det A_t / det lambda I)                   "log_det_ratio"           alpha_t; proof of Theorem 1
-a gap between documents that differ           `with_gap`                Delta_min, Lemma 2
 d~_N of a data set                            `dimensions`              Eq. (effectivedn)
 
 They need data whose h is known and, for the first two, the user that the theory assumes.
@@ -12,9 +11,7 @@ They need data whose h is known and, for the first two, the user that the theory
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -199,54 +196,6 @@ def _look(design: Any, states: PyTree, case: Case) -> tuple[Array, ...]:
 
     found: tuple[Array, ...] = jax.vmap(one)(states)
     return found
-
-
-def with_gap(data: Dataset, margin: float = 0.25, spacing: float = 2.0) -> Dataset:
-    """The set without documents close to the next grade, and with one h a grade.
-
-    Documents of different grades then differ by at least `spacing` in h and, with grades that are
-    cut from the old h without noise, by 2 * margin of what the features tell: the gap that a
-    logarithmic regret needs. Documents of one grade differ in nothing that regret counts.
-
-    Args:
-        data: synthetic, with h, made with noise=0.
-        margin: documents closer to a cut between two grades than this are left out.
-        spacing: of the new h between neighbouring grades.
-    """
-    if data.relevance is None:
-        raise DataError(f"{data.name}: its true relevance h is not known. Use synthetic data.")
-    h, grades = data.relevance, data.grades
-    cuts = []
-    for grade in range(1, data.max_grade + 1):
-        below, above = h[grades < grade], h[grades >= grade]
-        if below.size and above.size:
-            if below.max() > above.min():
-                raise DataError(
-                    f"{data.name}: grades {grade - 1} and {grade} overlap in h. Make the set with "
-                    "noise=0."
-                )
-            cuts.append((below.max() + above.min()) / 2)
-    near = np.abs(h[:, None] - np.asarray(cuts)[None, :]).min(axis=1, initial=np.inf)
-    keep = near >= margin
-    query = np.repeat(np.arange(data.n_queries), data.sizes)
-    sizes = np.bincount(query[keep], minlength=data.n_queries)
-    left = np.flatnonzero(sizes >= 2)  # a list of one has no order
-    if not left.size:
-        raise DataError(
-            f"{data.name}: no query is left with margin {margin}. Choose a smaller one."
-        )
-    chosen = keep & np.isin(query, left)
-    levels = spacing * (grades[chosen] - data.max_grade / 2)
-    return replace(
-        data,
-        features=data.features[chosen],
-        grades=grades[chosen],
-        relevance=levels.astype(np.float32),
-        offsets=np.concatenate([[0], np.cumsum(sizes[left])]).astype(np.int64),
-        query_ids=[data.query_ids[q] for q in left.tolist()],
-        name=f"{data.name} with a gap",
-        checksum=hashlib.sha256(f"{data.checksum} {margin} {spacing}".encode()).hexdigest(),
-    )
 
 
 def dimensions(
