@@ -4,8 +4,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import jax
-import pytest
+# As the service computes: tests replay its logs in this process and compare to the last bit. To be
+# said before JAX computes anything.
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+if _ONE_THREAD not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ def test_rows_of_an_unfinished_part_are_on_the_disk_after_every_chunk(tmp_path, 
     config = parse_config(STREAMED)
     fold = load_folds(config.data)[0]
     part = parts.plan(config, [fold], "cpu")[0]
-    file, seen = tmp_path / "a.unfinished.parquet", []
+    file, seen = tmp_path / "a.unfinished", []
 
     def look(done: int, of: int) -> None:
         if file.is_file():

@@ -145,7 +145,7 @@ def _here(jobs: list[_Job], progress: Reporter) -> Iterator[tuple[_Job, Finished
     for job in jobs:
         tell = partial(progress.advance, job.part.title)
         tell(0, job.part.run.rounds)
-        unfinished = job.file.with_suffix(".unfinished.parquet")
+        unfinished = job.file.with_suffix(".unfinished")
         yield job, kept.simulate_part(job.part, job.fold, tell, unfinished)
 
 
