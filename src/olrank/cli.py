@@ -37,6 +37,15 @@ class Device(StrEnum):
     gpu = "gpu"
 
 
+DeviceOption = Annotated[
+    Device | None, typer.Option(help="Compute here; on a GPU if left out and there is one.")
+]
+BareOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write tasks for a machine with only NumPy and JAX."),
+]
+
+
 class BadLines(StrEnum):
     """What to do with lines that cannot be read."""
 
@@ -100,17 +109,12 @@ def run_config(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; results/NAME if left out.")
     ] = None,
-    device: Annotated[
-        Device | None, typer.Option(help="Compute here; on a GPU if left out and there is one.")
-    ] = None,
+    device: DeviceOption = None,
     cluster: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help='Spread over a Ray cluster; "local" starts one here.'),
     ] = None,
-    bare: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write tasks for a machine with only NumPy and JAX."),
-    ] = None,
+    bare: BareOption = None,
 ) -> None:
     """Run an experiment: rows, summary and figures from one config file."""
     from olrank.experiments import results
@@ -155,13 +159,8 @@ def reproduce_paper(
     folds: Annotated[int | None, typer.Option(help="Of each set, at most; all.")] = None,
     search_rounds: Annotated[int | None, typer.Option(help="Of the grid search; T.")] = None,
     search_seeds: Annotated[int | None, typer.Option(help="Of the grid search; 2.")] = None,
-    device: Annotated[
-        Device | None, typer.Option(help="Compute here; on a GPU if left out and there is one.")
-    ] = None,
-    bare: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write tasks for a machine with only NumPy and JAX."),
-    ] = None,
+    device: DeviceOption = None,
+    bare: BareOption = None,
 ) -> None:
     """Run the paper's experiments: search settings, run all rankers, draw, check its claims."""
     from olrank.experiments.device import keep_compiled

@@ -142,6 +142,7 @@ def test_the_settings_that_do_best_on_validation_data_are_chosen_for_each_user()
         ("perfect", "b"): (0.6, 0.1),
         ("random", "a"): (0.4, 0.2),
         ("random", "b"): (0.3, 0.8),
+        ("random", "c"): (float("nan"), 0.9),  # it diverged
     }
     lines = [
         {

@@ -56,7 +56,10 @@ def select(rows: pl.DataFrame) -> pl.DataFrame:
     if judged.is_empty():
         return rows
     last = judged.filter(pl.col("round") == pl.col("round").max().over("ranker"))
-    means = last.group_by(*where, "settings", maintain_order=True).agg(pl.col("value").mean())
+    means = last.group_by(*where, "settings", maintain_order=True).agg(
+        # A setting that diverged is no number, which would sort above all others.
+        pl.col("value").mean().fill_nan(float("-inf"))
+    )
     best = means.sort("value", descending=True, maintain_order=True).unique(
         where, keep="first", maintain_order=True
     )

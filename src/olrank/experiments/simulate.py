@@ -84,18 +84,7 @@ def simulate_lines(
     batched: Callable[[int], None] | None = None,
     so_far: Callable[[list[int], pl.DataFrame], None] | None = None,
 ) -> pl.DataFrame:
-    """Several settings, users and stop rules of one ranker at once; see `simulate`.
-
-    Args:
-        ranker: a name of the table.
-        data: queries are drawn from it.
-        held_out: metric name -> data set that it is the offline NDCG of.
-        lines: the replicas.
-        options: what they share.
-        progress: called with (rounds done, rounds in all).
-        batched: called with the padded width of every batch.
-        so_far: called after every chunk of rounds with the lines that are running, by index, and
-            their rows up to there.
+    """Several settings, users and stop rules of one ranker at once: `measure`, as rows.
 
     Returns:
         Rows as in `simulate`, with the column `settings` for the label of each line.
