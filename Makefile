@@ -51,7 +51,7 @@ bench: $(INSTALLED_DEV) ## measure speed; each benchmark prints a ratio against 
 	  if [ -e "$$bench" ]; then $(BIN)/python "$$bench"; else echo "No benchmarks yet."; fi; \
 	done
 
-# About two hours on two idle cores; FOLDER must not exist yet. The figures are committed.
+# Takes hours; FOLDER must not exist yet.
 FOLDER ?= results/crashtest
 crashtest: $(INSTALLED_DEV) ## kill the service 1,000 times and flip 10,000 bits; nothing may be lost
 	@PYTHONPATH=src:tests $(BIN)/python tests/service/crashtest.py $(FOLDER)/kills --report docs/crashtest.json

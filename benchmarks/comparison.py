@@ -3,7 +3,7 @@
 Comparison: 9 rankers x 3 users x 10 seeds x 5,000 rounds at WEB10K's shape, evaluated every 100
 rounds on 2,000 test queries. Grid: olRankNet with 4 lambdas x 4 alphas x 3 learning rates x 3 users
 x 10 seeds on one fold, 5,000 rounds, evaluated at the end. Compilation is included. Meant for a GPU
-(needs only NumPy and JAX there); fewer rounds on a processor give an idea.
+(needs only NumPy and JAX there); a processor takes only as many rounds as it is told to.
 
     python benchmarks/comparison.py [--rounds T] [--seeds S] [--only comparison|grid]
 """
@@ -66,10 +66,14 @@ def timed(name: str, grid: list[dict[str, Any]], fold: Any, seeds: int, rounds: 
 def main() -> None:
     """Measure, print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5000)
+    on_gpu = jax.devices()[0].platform == "gpu"
+    parser.add_argument("--rounds", type=int, default=5000 if on_gpu else None)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
+    if given.rounds is None:
+        print("comparison: no GPU here, and days of work without one. Name fewer --rounds to try.")
+        return
     fold = synthetic_folds("web10k", queries=(2000, 50, 2000), seed=0)
     device = jax.devices()[0].device_kind
     found: dict[str, Any] = {"device": device, "jax": jax.__version__, **vars(given)}
