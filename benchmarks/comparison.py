@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     if given.rounds is None:
-        print("comparison: no GPU here, and days of work without one. Name fewer --rounds to try.")
+        print("comparison: no GPU here. Name --rounds to try a few on this processor.")
         return
     fold = synthetic_folds("web10k", queries=(2000, 50, 2000), seed=0)
     device = jax.devices()[0].device_kind
