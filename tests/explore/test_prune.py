@@ -1,5 +1,7 @@
 """Pruned certain orders: the same lists, choices and swap weights as all norms give."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,6 +43,8 @@ def both_ways(key, given):
 @pytest.fixture(autouse=True)
 def small_sizes(monkeypatch):
     monkeypatch.setattr(prune, "_SIZES", (8, 20))
+    monkeypatch.setattr(prune, "_FEW", 20)
+    prune.certain_orders.cache_clear()
 
 
 @settings(max_examples=150, deadline=None)
@@ -86,6 +90,14 @@ def test_one_replica_is_pruned_and_several_take_the_dense_way():
     together = jax.vmap(find)(*stacked)
     for found, each in zip(together, three, strict=True):
         np.testing.assert_array_equal(found, prune.dense("probability", *each))
+
+
+def test_a_short_list_takes_the_dense_way(monkeypatch):
+    monkeypatch.setattr(prune, "_FEW", N)
+    one = case(3, 10.0, 0.03)
+    dense, pruned = (way("probability", *one) for way in (prune.dense, partial(prune.pruned, K)))
+    assert np.any(dense != pruned)
+    np.testing.assert_array_equal(prune.certain_orders(K, "probability")(*one), dense)
 
 
 def test_norms_do_not_depend_on_how_many_pairs_are_taken_at_once(monkeypatch, x64):

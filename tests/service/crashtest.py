@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -50,44 +51,75 @@ class Service:
 
     def __init__(self, folder: Path, plan: Path, cache: Path, mutant: str = "") -> None:
         self.folder, self.plan = folder, plan
-        self._more = [str(cache), *([mutant] if mutant else [])]
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.n_starts = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._pid: int | None = None
+        script = str(Path(__file__).with_name("crash_service.py"))
+        more = [str(folder), str(self.port), str(cache), *([mutant] if mutant else [])]
+        with (self.folder.with_suffix(".log")).open("ab") as output:
+            self._starter = subprocess.Popen(
+                [sys.executable, script, *more],
+                env={**os.environ, **_QUICK, "OLRANK_CRASH": f"@{self.plan}"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                bufsize=0,  # what is not read yet must be seen by select
+            )
 
     def keep_up(self) -> None:
         """Start it if it does not run."""
-        if self._process is None or self._process.poll() is not None:
+        if self.ended() is not None:
+            self._pid = None
+        if self._pid is None:
             self.n_starts += 1
-            here = Path(__file__)
-            script = [sys.executable, str(here.with_name("crash_service.py"))]
-            with (self.folder.with_suffix(".log")).open("ab") as output:
-                self._process = subprocess.Popen(
-                    [*script, str(self.folder), str(self.port), *self._more],
-                    env={**os.environ, **_QUICK, "OLRANK_CRASH": f"@{self.plan}"},
-                    stderr=output,
-                    start_new_session=True,
-                )
+            assert self._starter.stdin is not None
+            self._starter.stdin.write(b"start\n")
+            self._pid = self._said()
+
+    def ended(self, timeout_s: float = 0.0) -> int | None:
+        """The exit code of a service that was started and has ended since; None otherwise."""
+        if self._pid is None:
+            return None
+        assert self._starter.stdout is not None
+        ready, _, _ = select.select([self._starter.stdout], [], [], timeout_s)
+        return self._said() if ready else None
+
+    def _said(self) -> int:
+        assert self._starter.stdout is not None
+        return int(self._starter.stdout.readline())
+
+    def await_end(self) -> int:
+        """The exit code, as soon as there is one."""
+        code = self.ended(60.0)
+        assert code is not None, "the service did not end"
+        self._pid = None
+        return code
 
     def stop(self) -> None:
         """In good order, whatever happened before."""
         self.keep_up()
         with olrank.Client(self.url) as client:
             client.wait_until_ready()
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(60)
+        assert self._pid is not None
+        os.kill(self._pid, signal.SIGTERM)
+        code = self.await_end()
         assert code in (0, -signal.SIGTERM), f"the service ended with {code}"
+        self.leave()
 
     def kill(self) -> None:
         """Whatever it does, and its learner with it, as when a machine stops."""
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        if self._pid is not None and self.ended() is None:
+            os.killpg(self._pid, signal.SIGKILL)
+            self.await_end()
             time.sleep(0.1)  # the learner is nobody's child now: it cannot be waited for
+        self._pid = None
+
+    def leave(self) -> None:
+        """Nothing will be started any more, and nothing runs."""
+        self._starter.communicate()
 
 
 @dataclass
@@ -174,8 +206,7 @@ def prepare(folder: Path, plan: Path, cache: Path, kills: Counter[str]) -> None:
     for point in _ONCE:
         plan.write_text(f"{point}:1")
         service.keep_up()
-        assert service._process is not None
-        assert service._process.wait(60) == -signal.SIGKILL
+        assert service.await_end() == -signal.SIGKILL
         kills[point] += 1
     service.keep_up()
     with olrank.Client(service.url) as client:
@@ -249,6 +280,7 @@ def finish(service: Service, traffic: list[Traffic]) -> dict[str, tuple[str, int
     for one in traffic:
         if one.failure is not None:
             service.kill()
+            service.leave()
             raise one.failure
     with olrank.Client(service.url) as client:  # so that replay has something to compare with
         client.wait_until_ready()

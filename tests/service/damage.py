@@ -82,6 +82,7 @@ def served_folder(folder: Path, n_groups: int = 8) -> tuple[Path, dict[str, str]
     traffic = crashtest.live(service, 0, dict.fromkeys(crashtest.RANKERS, n_groups))
     crashtest.join(service)
     service.kill()
+    service.leave()
     # Copies, at once: whoever closes a log last empties its write-ahead log.
     frozen = shutil.copytree(folder / "served", folder / "frozen", ignore=_NOT_DURABLE)
     for one in traffic:

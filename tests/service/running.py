@@ -23,7 +23,7 @@ from olrank.service.options import LearnerOptions, Options
 from olrank.service.runtime import Runtime
 
 D = 3
-QUICK = LearnerOptions(tick_s=0.02)
+QUICK = LearnerOptions(tick_s=0.02, gather_s=0.02)
 SMALL = {"k": 4, "history": 50}
 SETTINGS: dict[str, dict[str, Any]] = {
     "olranknet": {"width": 4, "steps": 2, "history_batch": 8},

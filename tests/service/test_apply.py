@@ -135,11 +135,15 @@ def test_a_batchs_size_moves_no_bit():
     for number, x in enumerate(xs, 1):
         batch(apart, number, [event({"d1": 1.0})], x)
     found = {f"r{i}": stored([event({"d1": 1.0})], x) for i, x in enumerate(xs)}
+
+    def fetch(close: Fact) -> object:
+        return found[close.header["ranking_id"]]
+
     for i in range(6):
         close = Fact(Kind.CLOSE, 100 + i, {"ranking_id": f"r{i}", "reason": "window"})
-        together.apply(close, found.__getitem__, lambda _: {})  # type: ignore[arg-type]
+        together.apply(close, fetch, lambda _: {})  # type: ignore[arg-type]
         assert not together.at_boundary
-    together.apply(Fact(Kind.BATCH, 106, {}), found.__getitem__, lambda _: {})  # type: ignore[arg-type]
+    together.apply(Fact(Kind.BATCH, 106, {}), fetch, lambda _: {})  # type: ignore[arg-type]
     assert together.at_boundary
     assert together.digest() == apart.digest()
     assert (together.version, apart.version) == (1, 6)

@@ -28,7 +28,7 @@ from olrank.service.log import (
     Status,
     clicks_of,
 )
-from olrank.service.remote import RemoteLog, serve
+from olrank.service.remote import connect, serve
 from olrank.service.sqlite import SqliteLog, SqliteReader
 
 NEVER_MS = 10**15
@@ -56,7 +56,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterato
         here, there = Pipe()
         thread = threading.Thread(target=serve, args=(whole, here))
         thread.start()
-        remote = RemoteLog(there, SqliteReader(tmp_path))
+        remote = connect(there, SqliteReader(tmp_path))
         yield remote
         remote.close()
         thread.join()

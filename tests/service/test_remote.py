@@ -8,7 +8,7 @@ import pytest
 
 from olrank.errors import LogDamagedError, LogUnavailableError
 from olrank.service import codec
-from olrank.service.remote import RemoteLog, decode, encode, serve
+from olrank.service.remote import connect, decode, encode, serve
 from olrank.service.sqlite import SqliteLog, SqliteReader
 
 
@@ -18,7 +18,7 @@ def test_only_the_calls_of_a_log_can_be_made_through_the_pipe(tmp_path: Path) ->
     thread = threading.Thread(target=serve, args=(log, here))
     thread.start()
     for name in ("close", "_writer", "__class__", "verify"):
-        there.send_bytes(encode([name, []]))
+        there.send_bytes(encode([name, [], {}]))
         outcome, kind, text = decode(there.recv_bytes())
         assert (outcome, kind) == ("failed", "LogRefusedError")
         assert name in text
@@ -32,7 +32,7 @@ def test_only_the_calls_of_a_log_can_be_made_through_the_pipe(tmp_path: Path) ->
 def test_when_the_owner_hangs_up_nothing_is_acknowledged(tmp_path: Path) -> None:
     SqliteLog(tmp_path).close()
     here, there = Pipe()
-    remote = RemoteLog(there, SqliteReader(tmp_path))
+    remote = connect(there, SqliteReader(tmp_path))
     here.close()
     with pytest.raises(LogUnavailableError, match="hung up"):
         remote.claim().result()

@@ -12,7 +12,7 @@ from olrank.service.options import LearnerOptions, Retention
 from olrank.service.replay import replay
 from olrank.service.retention import keep_house
 
-EAGER = LearnerOptions(tick_s=0.02, snapshot_every=3)
+EAGER = LearnerOptions(tick_s=0.02, gather_s=0.02, snapshot_every=3)
 
 
 def test_a_young_ranker_keeps_its_whole_log_and_three_automatic_snapshots(tmp_path: Path):

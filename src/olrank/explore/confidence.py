@@ -36,7 +36,7 @@ from olrank.errors import unknown_name
 from olrank.explore import full
 from olrank.types import Array, Factors
 
-_CACHE_FLOATS = 1 << 18  # 1 MB: half of a core's second-level cache, or less
+_CACHE_FLOATS = 1 << 15  # 128 KB: what is made of them, too, stays in a core's second-level cache
 _GPU_PAIRS = 1 << 14  # pairs at a time on an accelerator: enough to fill it, and memory stays small
 _TF32_BITS = 10  # of a mantissa, in the operands of a GPU's matrix units
 

@@ -23,13 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from olrank import checkpoint
-from olrank.errors import LogDamagedError
 from olrank.service.blueprint import Blueprint, State
 from olrank.service.records import Kind, Record, Status, StoredRanking, clicks_of
 from olrank.types import Array, Impression, Ranker, Ranking, Rows
 
-Fetch = Callable[[str], StoredRanking | None]
-"""ranking_id -> all that the log knows of it."""
+Fetch = Callable[[Record], StoredRanking]
+"""A close record -> what it closes, read from the records that it names."""
 
 Restore = Callable[[str], State]
 """snapshot_id -> its state."""
@@ -104,12 +103,7 @@ class Model:
 
     def _learn_batch(self, fetch: Fetch) -> None:
         for close in self._closes:
-            stored = fetch(close.header["ranking_id"])
-            if stored is None:
-                raise LogDamagedError(
-                    f"record {close.position} closes ranking {close.header['ranking_id']!r}, which "
-                    "the log does not hold. Restore the folder from a copy."
-                )
+            stored = fetch(close)
             self._count(close, stored)
             lesson = lesson_of(stored, self.blueprint) if self.learns else None
             if lesson is not None:

@@ -16,6 +16,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from olrank.errors import ConfigError
@@ -153,6 +154,7 @@ def write_private(place: Path, content: bytes) -> None:
         os.close(folder)
 
 
+@lru_cache(maxsize=1000)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach this address."""
     if host == "localhost":

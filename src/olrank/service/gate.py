@@ -102,8 +102,7 @@ class Gate:
         return f"key:{key.id}"
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = scope.get("route")
-        path = getattr(route, "path", "none")
+        path = scope.get("olrank.route") or getattr(scope.get("route"), "path", "none")
         self._metrics.requests.labels(path, scope["method"], str(status)).observe(seconds)
         if _LOG.isEnabledFor(logging.INFO):
             facts = {"method": scope["method"], "route": path, "status": status}

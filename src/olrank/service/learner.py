@@ -15,12 +15,11 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from olrank.errors import CheckpointError, LogDamagedError, OlrankError, StaleEpochError
@@ -29,13 +28,13 @@ from olrank.service import crashpoints, remote, snapshots
 from olrank.service.apply import Model, Tally, blank_lesson, learn_one
 from olrank.service.log import Log
 from olrank.service.options import LearnerOptions
+from olrank.service.publication import publication
 from olrank.service.records import CloseEntry, Kind, OpenImpression, RankerRow, Record
-from olrank.service.recover import fetcher, recover, restorer
+from olrank.service.recover import recover, restorer
 from olrank.service.sqlite import SqliteReader
 
 _DUE_S = 0.5  # how often timers are looked at where no event asks for a close
 _ALIVE_S = 0.5  # how often it says how far it is
-_TOO_LARGE = 1e15  # a parameter this large has run away
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)  # the service process is no more
 
 
@@ -49,6 +48,7 @@ class _Live:
     snapshot_version: int
     snapshot_at_s: float
     wants_close: bool = True
+    backlog: bool = False
     diverged: bool = False
 
 
@@ -86,12 +86,20 @@ class Learner:
             self._begin(row)
         self._send({"op": "ready", "position": self._position})
         while not self._stopping:
+            began_s = time.monotonic()
             self._obey()
             if self._log.wait(self._position, self._options.tick_s):
                 self._read()
             self._close_due()
             self._snapshot_due()
             self._say_alive()
+            if not any(live.backlog for live in self._live.values()):
+                self._rest(began_s + self._options.gather_s - time.monotonic())
+
+    def _rest(self, seconds: float) -> None:
+        """Let work gather, unless the service process asks for something."""
+        if seconds > 0 and not self._stopping:
+            self._control.poll(seconds)
 
     def _begin(self, row: RankerRow) -> None:
         try:
@@ -134,10 +142,9 @@ class Learner:
             live.wants_close = True
         if record.kind is Kind.BATCH:
             crashpoints.reach("learner.applying")
-        fetch = fetcher(self._log, record.ranker)
         restore = restorer(self._folder, live.row.birth, live.model)
         try:
-            return live if live.model.apply(record, fetch, restore) else None
+            return live if live.model.apply(record, self._log.closed, restore) else None
         except (CheckpointError, LogDamagedError) as reason:
             self._give_up(live.row, reason)
             return None
@@ -177,7 +184,7 @@ class Learner:
             int(config["limit_s"] * 1000),
             most,
         )
-        live.wants_close = len(due) == most
+        live.wants_close = live.backlog = len(due) == most
         if not due:
             return
         closes = [CloseEntry(one.ranking_id, _reason(one, config, now_ms)) for one in due]
@@ -256,31 +263,16 @@ class Learner:
         self._send({"op": "stopped"})
 
     def _publish(self, live: _Live) -> None:
-        model = live.model
-        part = jax.device_get(blueprints.serving_part(model.state))
-        leaves = [np.array(leaf) for leaf in jax.tree.leaves(part)]
-        theta = getattr(part, "theta", part)  # settings may be as large as their owner likes
-        was, live.diverged = live.diverged, not all(map(_sound, jax.tree.leaves(theta)))
+        message = publication(live.row, live.model)
+        was, live.diverged = live.diverged, message["diverged"]
         if live.diverged and not was:
             self._complain(
                 f"ranker {live.row.name}: its parameters are no finite numbers any more at version "
-                f"{model.version}. The last good version goes on serving: promote a snapshot, or "
-                "create the ranker again with a smaller learning_rate."
+                f"{live.model.version}. The last good version goes on serving: promote a snapshot, "
+                "or create the ranker again with a smaller learning_rate."
             )
-        self._send(
-            {
-                "op": "publish",
-                "ranker": live.row.name,
-                "birth": live.row.birth,
-                "version": model.version,
-                "n_trained": model.n_trained,
-                "position": model.position,
-                "diverged": live.diverged,
-                "leaves": [] if live.diverged else leaves,
-                "tally": {**asdict(model.tally), "at_ms": time.time_ns() // 1_000_000},
-            }
-        )
-        model.tally = Tally()
+        self._send(message)
+        live.model.tally = Tally()
 
     def _say_alive(self) -> None:
         if time.monotonic() - self._said_s >= _ALIVE_S:
@@ -302,12 +294,6 @@ def _reason(one: OpenImpression, config: Mapping[str, Any], now_ms: int) -> str:
     return "window" if now_ms - one.last_event_ms >= config["window_s"] * 1000 else "limit"
 
 
-def _sound(leaf: Any) -> bool:
-    if not np.issubdtype(leaf.dtype, np.floating):
-        return True
-    return bool(np.all(np.isfinite(leaf)) and np.all(np.abs(leaf) < _TOO_LARGE))
-
-
 def _compile(model: Model) -> None:
     """Compile `learn_one` on a state of its own, so that the first batch is as fast as any."""
     blueprint, zero = model.blueprint, np.uint32(0)
@@ -321,7 +307,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     control = Connection(int(control_descriptor))
-    log = remote.RemoteLog(Connection(int(log_descriptor)), SqliteReader(Path(folder)))
+    log = remote.connect(Connection(int(log_descriptor)), SqliteReader(Path(folder)))
     learner = Learner(log, Path(folder), control, LearnerOptions(**json.loads(options)))
     try:
         learner.run()

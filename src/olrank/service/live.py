@@ -99,11 +99,11 @@ def draw(
         share: of the traffic that explores in mode "floor".
     """
     n_docs, size = rows.shape[0], padded_size(rows.shape[0])
-    padded = np.zeros((size, rows.shape[1]), np.float32)
-    padded[:n_docs] = rows
-    places = np.arange(size, dtype=np.int32)
-    if ranks is not None:
-        places[:n_docs] = ranks
+    if n_docs < size:
+        padded = np.zeros((size, rows.shape[1]), np.float32)
+        padded[:n_docs] = rows
+        rows = padded
+    ordered = mode in ("floor", "shadow")  # the other modes are compiled without the client's order
     ranking, scores = _draw(
         blueprint.ranker,
         blueprint.design,
@@ -111,29 +111,39 @@ def draw(
         blueprint.k,
         serving.state,
         np.frombuffer(key[:8], np.uint32),
-        padded,
-        np.arange(size) < n_docs,
-        places,
-        np.float32(share),
+        rows,
+        np.int32(n_docs),
+        _places(ranks, n_docs, size) if ordered else None,
+        np.float32(share) if mode == "floor" else None,
     )
     return _unpadded(ranking, scores, n_docs, serving.version)
 
 
+def _places(ranks: npt.NDArray[np.int32] | None, n_docs: int, size: int) -> npt.NDArray[np.int32]:
+    """[size] the client's order, padded."""
+    places = np.arange(size, dtype=np.int32)
+    if ranks is not None:
+        places[:n_docs] = ranks
+    return places
+
+
 def _unpadded(ranking: Ranking, scores: Array, n_docs: int, version: int) -> Drawn:
-    host: tuple[Ranking, Any] = jax.device_get((ranking, scores))
-    drawn, all_scores = host[0], np.asarray(host[1])[:n_docs]
+    # Not jax.device_get, which is made for many devices and takes longer than the copies.
+    drawn: Any = jax.tree.map(np.asarray, ranking)
+    all_scores = np.asarray(scores)[:n_docs].astype(np.float32)
     n = int(np.sum(drawn.shown))
-    order = np.asarray(drawn.order)[:n].astype(np.int32)
+    order = drawn.order[:n].astype(np.int32)
+    unseen = np.ones(n_docs, bool)
+    unseen[order] = False
     by_score = np.argsort(-all_scores, kind="stable").astype(np.int32)
-    rest = by_score[~np.isin(by_score, order)]
     return Drawn(
         order=order,
-        rest=rest,
-        scores=all_scores.astype(np.float32),
-        choices=np.asarray(drawn.choices)[:n].astype(np.int32),
-        certain=np.asarray(drawn.certain)[:n, :n],
+        rest=by_score[unseen[by_score]],
+        scores=all_scores,
+        choices=drawn.choices[:n].astype(np.int32),
+        certain=drawn.certain[:n, :n],
         log_p=min(float(drawn.log_p_shown), 0.0),
-        memo=[np.asarray(leaf) for leaf in jax.tree.leaves(drawn.memo)],
+        memo=jax.tree.leaves(drawn.memo),
         version=version,
     )
 
@@ -147,11 +157,12 @@ def _draw(
     state: PyTree,
     key_data: Array,
     features: Array,
-    mask: Array,
-    ranks: Array,
-    share: Array,
+    n_docs: Array,
+    ranks: Array | None,
+    share: Array | None,
 ) -> tuple[Ranking, Array]:
     key = jax.random.wrap_key_data(key_data)
+    mask = jnp.arange(features.shape[0]) < n_docs
     scores = ranker.score(state, features)
     if mode == "explore":
         return ranker.rank(state, key, features, mask, k), scores
@@ -159,9 +170,9 @@ def _draw(
         certain = jnp.zeros((features.shape[0],) * 2, bool)
     else:
         certain = certain_orders(design, state, features, scores, mask, k)
-    if mode == "floor":
+    if ranks is not None and share is not None:
         return draw_with_floor(key, certain, scores, ranks, share, mask, k), scores
-    ranking = draw_greedy(key, scores, mask, k) if mode == "greedy" else _given(ranks, mask, k)
+    ranking = draw_greedy(key, scores, mask, k) if ranks is None else _given(ranks, mask, k)
     order, shown = ranking.order, ranking.shown
     among = certain[order[:, None], order[None, :]] & shown[:, None] & shown[None, :]
     return ranking._replace(certain=among), scores

@@ -25,7 +25,7 @@ a replayed model.
 
 Stores: `sqlite.SqliteLog(folder)` is a whole Log and holds the folder's lock;
 `sqlite.SqliteReader(folder)` reads beside it, from any process (replay: with `check`). A child
-process writes through its parent: `remote.RemoteLog(connection, reader)` there is a whole Log,
+process writes through its parent: `remote.connect(connection, reader)` there is a whole Log,
 while here `remote.serve(log, connection)` runs in a thread, until the connection closes. Crash
 tests stop a process at `crashpoints.reach("learner.batch_appended")` and the like.
 """

@@ -10,7 +10,7 @@ from olrank.service.limits import Limits
 
 __all__ = ["LearnerOptions", "Limits", "Options", "Retention", "warm_sizes"]
 
-SIZES = (16, 32, 64, 112, 176, 256, 384, 512, 768, 1024)
+SIZES = (16, 32, 64, 100, 128, 176, 256, 384, 512, 768, 1024)
 """Candidates are padded to one of these; the work grows with the square, and 100 is common."""
 
 
@@ -20,12 +20,15 @@ class LearnerOptions:
 
     Attributes:
         tick_s: longest wait before it looks around again.
+        gather_s: least time from one look to the next, so that what comes together is closed,
+            learned and published together; a busy service pays for each of these once.
         batch: impressions closed together, at most.
         snapshot_every: impressions trained between automatic snapshots.
         snapshot_s: seconds between automatic snapshots of a model that changed.
     """
 
     tick_s: float = 0.05
+    gather_s: float = 0.1
     batch: int = 64
     snapshot_every: int = 2000
     snapshot_s: float = 900.0
@@ -61,7 +64,7 @@ class Options:
     limits: Limits = Limits()
     learner: LearnerOptions = LearnerOptions()
     retention: Retention = Retention()
-    warm_sizes: tuple[int, ...] = (16, 32, 64, 112)
+    warm_sizes: tuple[int, ...] = (16, 32, 64, 100)
 
 
 def warm_sizes(text: str) -> tuple[int, ...]:

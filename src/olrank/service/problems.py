@@ -76,6 +76,12 @@ def of_validation(error: ValidationError) -> Problem:
     )
 
 
+def internal(error: Exception) -> Problem:
+    """The answer to what nobody foresaw; the logs say more than a client should know."""
+    text = f"the service failed ({type(error).__name__})."
+    return Problem(500, "internal", text, "Look at the service's logs.")
+
+
 def warming(name: str) -> Problem:
     """The answer while a ranker's programs are being compiled."""
     return Problem(

@@ -14,7 +14,7 @@ from olrank.service import blueprint as blueprints
 from olrank.service import snapshots
 from olrank.service.apply import Model
 from olrank.service.log import LogReader
-from olrank.service.records import Kind, RankerRow, StoredRanking
+from olrank.service.records import Kind, RankerRow
 
 _LOG = logging.getLogger("olrank.service")
 _CHUNK = 1000  # records read at a time
@@ -45,16 +45,11 @@ def recover(
         for record in records:
             if record.position > upto:
                 break
-            model.apply(record, fetcher(log, row.name), restorer(folder, row.birth, model))
+            model.apply(record, log.closed, restorer(folder, row.birth, model))
         if len(records) < _CHUNK or records[-1].position >= upto:
             break
     model.position = max(model.position, upto)
     return model
-
-
-def fetcher(log: LogReader, ranker: str) -> Callable[[str], StoredRanking | None]:
-    """Looks up a ranking of this ranker."""
-    return lambda ranking_id: log.ranking(ranker, ranking_id)
 
 
 def restorer(folder: Path, birth: int, model: Model) -> Callable[[str], blueprints.State]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from olrank.service import build
 from olrank.service.log import LogReader
 from olrank.service.records import Kind, RankerRow
 from olrank.service.recover import recover
+
+_EVERYTHING = sys.maxsize  # records to check before any is replayed
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def replay(
 
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder. Name the folder of a service.")
-    log = SqliteReader(folder)
+    log = SqliteReader(folder, check=_EVERYTHING)
     try:
         rows = [row for row in log.rankers() if ranker in (None, row.name)]
         if ranker is not None and not rows:

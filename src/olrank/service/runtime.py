@@ -1,30 +1,23 @@
-"""The service without HTTP: rankers, their log, their learner, and what may be asked of them.
+"""The service without HTTP: what clients may ask of its rankers and its log.
 
-Lists are drawn in one thread, so that compiled programs do not fight over the processor; shapes
-that are not compiled yet go to another, so that nobody waits for a compiler who need not. Every
-answer leaves after its record is durable.
+Every answer leaves after its record is durable.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from typing import Any
 
 from pydantic import ValidationError
 
 from olrank.errors import ConfigError, LogRefusedError, UnknownRankerError
 from olrank.service import blueprint as blueprints
 from olrank.service import snapshots
-from olrank.service.auth import read_secret
-from olrank.service.options import Options
+from olrank.service.fleet import Fleet
 from olrank.service.problems import Problem, of_validation, warming
 from olrank.service.records import (
+    Appended,
     Event,
     Outcome,
     RankingEntry,
@@ -35,184 +28,16 @@ from olrank.service.records import (
 from olrank.service.retention import keep_house
 from olrank.service.schema import CreateRanker, Feedback, FeedbackEvent, RankRequest
 from olrank.service.serving import LiveRanker
-from olrank.service.sqlite import SqliteLog
-from olrank.service.supervisor import Message, Supervisor
-from olrank.service.telemetry import Metrics
 
-_LOG = logging.getLogger("olrank.service")
 _HEAVIEST = 1e6  # of a click; beyond it 32-bit sums of many clicks lose the light ones
 _PROMOTE_S = 10.0  # longest wait for a promoted model to be served
-_Value = TypeVar("_Value")
+
+_Drawn = tuple[RankingEntry, Future[Appended]]
+"""A list, and the future of its record."""
 
 
-@dataclass
-class Runtime:
-    """A running service.
-
-    Attributes:
-        options: how it runs.
-        log: every fact, durable.
-        metrics: what is counted.
-        rankers: by name.
-    """
-
-    options: Options
-    log: SqliteLog
-    secret: bytes
-    metrics: Metrics = field(default_factory=Metrics)
-    rankers: dict[str, LiveRanker] = field(default_factory=dict)
-    caught_up: bool = False
-    position: int = 0
-    _drawing: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(1, "olrank-draw")
-    )
-    _compiling: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(1, "olrank-compile")
-    )
-    _reading: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(2, "olrank-read")
-    )
-    _housekeeping: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(1, "olrank-house")
-    )
-    _news: threading.Condition = field(default_factory=threading.Condition)
-    _adopting: threading.Lock = field(default_factory=threading.Lock)
-
-    @classmethod
-    def open(cls, options: Options) -> Runtime:
-        """Open the folder's log, check it, and start the learner."""
-        folder = options.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        log = SqliteLog(folder)
-        try:
-            runtime = cls(options, log, read_secret(folder))
-            kept: dict[int, set[str]] = {}
-            for row in log.rankers():
-                runtime.rankers[row.name] = LiveRanker.of(row)
-                kept[row.birth] = {one.snapshot_id for one in log.snapshots(row.name)}
-            snapshots.sweep(folder, kept)
-        except BaseException:
-            log.close()
-            raise
-        runtime.supervisor = Supervisor(log, folder, options.learner, runtime.hear)
-        runtime.supervisor.start()
-        return runtime
-
-    supervisor: Supervisor = field(init=False)
-
-    def close(self) -> None:
-        """Let the learner take its snapshots, finish what is queued, let go of the folder."""
-        self.supervisor.stop()
-        for pool in (self._housekeeping, self._compiling, self._drawing, self._reading):
-            pool.shutdown(wait=True, cancel_futures=True)
-        self.log.close()
-
-    def problems(self) -> list[str]:
-        """Why the service is not ready; empty when it is."""
-        found = [] if self.caught_up else ["the learner has not replayed the log yet"]
-        if self.log.broken:
-            found.append(f"the log cannot be written: {self.log.broken}")
-        for one in list(self.rankers.values()):
-            if one.state == "warming":
-                found.append(f"ranker {one.name} is being compiled")
-        return found
-
-    def find(self, name: str) -> LiveRanker:
-        """The ranker of this name."""
-        if name not in self.rankers:
-            raise UnknownRankerError(f'no ranker is called "{name}".')
-        return self.rankers[name]
-
-    # What the learner says, in the supervisor's thread.
-
-    def hear(self, message: Message) -> None:
-        """Take in a message of the learner."""
-        op = message["op"]
-        if op == "publish":
-            self._take_publication(message)
-        elif op == "ready":
-            self.caught_up = True
-            self.metrics.learner_starts.inc()
-        elif op == "snapshot":
-            self._submit(lambda: keep_house(self.log, self.options.folder, self.options.retention))
-        elif op == "broken":
-            self._note_broken(message)
-        elif op == "complaint":
-            _LOG.error("the learner complains", extra={"facts": {"text": message["text"]}})
-        self.position = max(self.position, int(message.get("position", 0)))
-        with self._news:
-            self._news.notify_all()
-
-    def _take_publication(self, message: Message) -> None:
-        name = message["ranker"]
-        ranker = self.rankers.get(name)
-        if ranker is None or ranker.birth != message["birth"]:
-            ranker = self._adopt(name, message["birth"])
-        if ranker is None:
-            return
-        if message["leaves"]:
-            ranker.publish(message["leaves"], message["version"])
-        ranker.n_trained = message["n_trained"]
-        ranker.position = message["position"]
-        ranker.problem = None
-        if message["diverged"] and ranker.serving is None:
-            ranker.problem = "its parameters are no finite numbers. Promote a snapshot."
-        self.metrics.version.labels(name).set(message["version"])
-        self.metrics.diverged.labels(name).set(message["diverged"])
-        self.metrics.learned(name, message["tally"])
-        if not ranker.warm and ranker.serving is not None:
-            self._compiling.submit(self._warm_up, ranker)
-
-    def _adopt(self, name: str, birth: int) -> LiveRanker | None:
-        """A ranker that the learner knew of before this thread did."""
-        for row in self.log.rankers():
-            if row.name == name and row.birth == birth:
-                with self._adopting:
-                    known = self.rankers.get(name)
-                    if known is None or known.birth != birth:
-                        self.rankers[name] = LiveRanker.of(row)
-                    return self.rankers[name]
-        return None
-
-    def _note_broken(self, message: Message) -> None:
-        ranker = self.rankers.get(message["ranker"])
-        _LOG.error("a ranker is broken", extra={"facts": {"text": message["text"]}})
-        if ranker is not None and ranker.birth == message["birth"]:
-            ranker.problem = message["text"]
-
-    def _warm_up(self, ranker: LiveRanker) -> None:
-        if ranker.warm:
-            return
-        began_s = time.monotonic()
-        try:
-            # The greedy shapes, too: a kill switch that has to wait for a compiler is none.
-            for mode in (ranker.mode(False), "greedy"):
-                for size in self.options.warm_sizes:
-                    if self.rankers.get(ranker.name) is ranker:
-                        ranker.warm_up(size, mode)
-        except Exception:
-            _LOG.exception("a ranker cannot be compiled", extra={"facts": {"ranker": ranker.name}})
-            ranker.problem = "its programs cannot be compiled; the service's logs say why."
-            return
-        ranker.warm = True
-        facts = {"ranker": ranker.name, "seconds": round(time.monotonic() - began_s, 2)}
-        _LOG.info("a ranker is ready", extra={"facts": facts})
-        with self._news:
-            self._news.notify_all()
-
-    def _submit(self, work: Callable[[], Any]) -> None:
-        def done() -> None:
-            try:
-                work()
-            except Exception:
-                _LOG.exception("housekeeping failed")
-
-        try:
-            self._housekeeping.submit(done)
-        except RuntimeError:  # the service is closing
-            return
-
-    # What clients ask.
+class Runtime(Fleet):
+    """A running service: its rankers, and what may be asked of them."""
 
     async def create(self, request: CreateRanker) -> tuple[LiveRanker, bool]:
         """Begin a ranker; True when it is new."""
@@ -277,15 +102,16 @@ class Runtime:
         if ranker.serving is None:
             raise warming(name)
 
-        def drawn_or_not() -> RankingEntry | RankRequest:
+        def drawn_or_not() -> _Drawn | RankRequest:
             request: RankRequest = parse(RankRequest, body)
-            return ranker.entry(request, self.secret) if ranker.is_compiled(request) else request
+            return self._draw(ranker, request) if ranker.is_compiled(request) else request
 
-        entry = await self._in(self._drawing, drawn_or_not)
-        if isinstance(entry, RankRequest):
-            request = entry
-            entry = await self._in(self._compiling, lambda: ranker.entry(request, self.secret))
-        appended = await asyncio.wrap_future(self.log.append_ranking(entry))
+        found = await self._in(self._drawing, drawn_or_not)
+        if isinstance(found, RankRequest):
+            request = found
+            found = await self._in(self._compiling, lambda: self._draw(ranker, request))
+        entry, stored = found
+        appended = await asyncio.wrap_future(stored)
         if appended.outcome is Outcome.CONFLICT:
             raise Problem(
                 409,
@@ -293,16 +119,17 @@ class Runtime:
                 f'ranking_id "{entry.ranking_id}" was used for another request.',
                 "Use a new ranking_id for every request, and the same one only for its retries.",
             )
-        answer: dict[str, Any] = appended.record.header["answer"]
-        if appended.outcome is Outcome.STORED:
-            self.metrics.ranked(
-                name,
-                answer["mode"],
-                answer["choices"],
-                answer["certain_pairs"],
-                answer["uncertain_pairs"],
-            )
+        if appended.outcome is Outcome.EXISTING:
+            known: dict[str, Any] = appended.record.header["answer"]
+            return known
+        answer: dict[str, Any] = entry.header["answer"]
+        pairs = answer["certain_pairs"], answer["uncertain_pairs"]
+        self.metrics.ranked(name, answer["mode"], answer["choices"], *pairs)
         return answer
+
+    def _draw(self, ranker: LiveRanker, request: RankRequest) -> _Drawn:
+        entry = ranker.entry(request, self.secret)
+        return entry, self.log.append_ranking(entry)
 
     async def feedback(self, name: str, request: Feedback) -> list[dict[str, Any]]:
         """Store events; a status for each."""
@@ -381,26 +208,6 @@ class Runtime:
         rows = await self._in(self._reading, lambda: self.log.snapshots(name))
         covered = {name: next(row.covers for row in rows if row.snapshot_id == snapshot_id)}
         return await asyncio.wrap_future(self.log.compact(covered, 0, {name: ranking_ids}))
-
-    def measure(self) -> None:
-        """Bring the gauges up to date."""
-        head = self.log.head().position
-        self.metrics.log_position.set(head)
-        self.metrics.lag_records.set(max(head - self.position, 0))
-        self.metrics.queue.set(self.log.backlog)
-        self.metrics.learner_up.set(self.supervisor.pid is not None)
-        for name, ranker in list(self.rankers.items()):
-            moved = ranker.drift.largest()
-            if moved is not None:
-                self.metrics.drift.labels(name).set(moved[0])
-
-    async def run(self, work: Callable[[], _Value]) -> _Value:
-        """Do something that reads the log, or computes a little, out of the loop's way."""
-        return await self._in(self._reading, work)
-
-    @staticmethod
-    async def _in(pool: ThreadPoolExecutor, work: Callable[[], _Value]) -> _Value:
-        return await asyncio.get_running_loop().run_in_executor(pool, work)
 
 
 def parse(kind: type[Any], body: bytes) -> Any:

@@ -63,7 +63,11 @@ class Candidate(_Request):
     """One candidate: its id and its features, all in order or by name; null where missing."""
 
     id: Id
-    features: list[Number | None] | dict[str, Number | None] = Field(max_length=MAX_FEATURES)
+    # Limits on each member and tried in this order: thousands of numbers come through here.
+    features: (
+        Annotated[list[Number | None], Field(max_length=MAX_FEATURES)]
+        | Annotated[dict[str, Number | None], Field(max_length=MAX_FEATURES)]
+    ) = Field(union_mode="left_to_right")
 
 
 class RankRequest(_Request):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import sys
@@ -16,6 +17,7 @@ from olrank.service.telemetry import log_to_stderr
 
 _LOG = logging.getLogger("olrank.service")
 _SWITCH_S = 0.001  # threads take turns this often, so that drawing does not hold up the loop
+_GARBAGE = 20_000  # objects between two searches for cycles; one request makes hundreds, no cycle
 
 
 def check_auth(host: str, auth: str, keys: Keys) -> Keys | None:
@@ -55,6 +57,7 @@ def serve(
     build.prepare(folder / "cache")
     log_to_stderr(log_level)
     sys.setswitchinterval(_SWITCH_S)
+    gc.set_threshold(_GARBAGE)
     # Only now: these load JAX, which reads its settings once.
     import uvicorn
 

@@ -72,8 +72,7 @@ class LiveRanker:
     def publish(self, leaves: list[Any], version: int) -> None:
         """Serve this state from now on."""
         like = blueprints.serving_part(self.blueprint.shape)
-        structure = jax.tree.structure(like)
-        state = jax.tree.unflatten(structure, [jax.device_put(leaf) for leaf in leaves])
+        state = jax.tree.unflatten(jax.tree.structure(like), jax.device_put(leaves))
         self.serving = live.Serving(state, version)
 
     def set_switches(self, switches: Mapping[str, bool], position: int) -> None:

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,9 +59,11 @@ class Metrics:
         self._join: dict[str, list[int]] = {}
         self._shares: dict[str, list[int]] = {}
 
-    def ranked(self, ranker: str, mode: str, choices: Any, certain: int, uncertain: int) -> None:
+    def ranked(
+        self, ranker: str, mode: str, choices: Sequence[int], certain: int, uncertain: int
+    ) -> None:
         """Count a list."""
-        explored = int(np.sum(np.asarray(choices) > 1))
+        explored = sum(n > 1 for n in choices)
         self.rankings.labels(ranker, mode).inc()
         self.slots.labels(ranker, "true").inc(explored)
         self.slots.labels(ranker, "false").inc(len(choices) - explored)
