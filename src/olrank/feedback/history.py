@@ -8,7 +8,7 @@ are not stored. Counters count everything ever stored; ring positions are counte
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +98,19 @@ def append(history: History, rows: Array, clicks: Array, examined: Array, pairs:
     )
 
 
-def impressions_held(history: History) -> Window:
+class StoresImpressions(Protocol):
+    """A ring of impressions, whatever else is stored with them."""
+
+    @property
+    def rows(self) -> Array:
+        """[capacity, k] rows of the shown documents."""
+
+    @property
+    def n_impressions(self) -> Array:
+        """How many were ever stored."""
+
+
+def impressions_held(history: StoresImpressions) -> Window:
     """The impressions still in the ring."""
     n = jnp.minimum(history.n_impressions, history.rows.shape[0])
     return Window(history.n_impressions - n, n)

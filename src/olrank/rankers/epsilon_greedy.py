@@ -62,7 +62,10 @@ def epsilon_greedy(design: Design) -> Ranker:
     no_confidence = conf.kind("diagonal")
 
     def init(key: Key, n_features: int, numbers: Numbers) -> explorer.State:
-        state = explorer.initial_state(key, n_features, numbers, design, net, no_confidence)
+        history = explorer.no_pairs(design)
+        state = explorer.initial_state(
+            key, n_features, numbers, design, net, no_confidence, history
+        )
         return state._replace(confidence=())
 
     def score(state: explorer.State, features: Array) -> Array:

@@ -158,8 +158,25 @@ class State(NamedTuple):
     numbers: Any
 
 
+class Lesson(NamedTuple):
+    """What an impression teaches.
+
+    Attributes:
+        history: with the impression in it.
+        contrasts: tangents [k, p] of the shown documents -> [n, p], what A_t grows by.
+        weights: [n], of the contrasts in A_t; 0 for one that adds nothing.
+    """
+
+    history: Any
+    contrasts: Callable[[Array], Array]
+    weights: Array
+
+
 Fit = Callable[[Key, Any, Rows], tuple[PyTree, PyTree]]
-"""(key, state with the newest pairs in its history, rows) -> (theta, theta_0)."""
+"""(key, state with the newest impression in its history, rows) -> (theta, theta_0)."""
+
+Teach = Callable[[Any, Key, Impression, Rows], Lesson]
+"""(state, key, impression, rows) -> what the impression teaches."""
 
 
 def choose_net(design: Any) -> Net:
@@ -175,16 +192,32 @@ def choose_net(design: Any) -> Net:
     return residual.with_linear(net) if getattr(design, "linear_part", False) else net
 
 
-def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
-    """A ranker that keeps certain orders, leaves the rest to chance, and fits by `fit`."""
+def explorer(
+    design: Any,
+    net: Net,
+    fit: Fit,
+    teach: Teach | None = None,
+    remember: Callable[[], Any] | None = None,
+) -> Ranker:
+    """A ranker that keeps certain orders, leaves the rest to chance, and fits by `fit`.
+
+    Args:
+        design: settings that change shapes or code.
+        net: scores documents.
+        fit: fits it to the history.
+        teach: what an impression teaches; pairs when None.
+        remember: an empty history for what `teach` stores; one of pairs when None.
+    """
     _check(design)
     way = conf.kind(design.confidence)
     draw = orders.draw_topological if design.order == "topological" else orders.draw_blocks
-    swaps = design.pair_weights == "swap"
+    swaps = getattr(design, "pair_weights", "none") == "swap"
     averages = getattr(design, "average", False)
+    teach = teach or partial(_teach_pairs, design, net)
+    history = remember or partial(no_pairs, design)
 
     def init(key: Key, n_features: int, numbers: Numbers) -> State:
-        return initial_state(key, n_features, numbers, design, net, way)
+        return initial_state(key, n_features, numbers, design, net, way, history())
 
     def score(state: State, features: Array) -> Array:
         return net.score(state.theta, features)
@@ -195,17 +228,11 @@ def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
         return draw(key, certain, scores, mask, k, swaps=swaps)
 
     def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
-        pair_key, fit_key = jax.random.split(key)
-        pairs, history = observe(state, pair_key, impression, design)
-        shown = rows.features[impression.rows]
-        g = net.tangents(state.theta, shown)
-        information = pairs.weights
-        if design.curvature:
-            scores = net.score(state.theta, shown)
-            margins = scores[pairs.winners] - scores[pairs.losers]
-            information = information * jax.nn.sigmoid(margins) * jax.nn.sigmoid(-margins)
-        confidence = way.update(state.confidence, g[pairs.winners] - g[pairs.losers], information)
-        state = state._replace(confidence=confidence, history=history)
+        teach_key, fit_key = jax.random.split(key)
+        lesson = teach(state, teach_key, impression, rows)
+        g = net.tangents(state.theta, rows.features[impression.rows])
+        confidence = way.update(state.confidence, lesson.contrasts(g), lesson.weights)
+        state = state._replace(confidence=confidence, history=lesson.history)
         if not averages:
             theta, theta_0 = fit(fit_key, state, rows)
             return state._replace(theta=theta, theta_0=theta_0)
@@ -213,6 +240,18 @@ def explorer(design: Any, net: Net, fit: Fit) -> Ranker:
         return state._replace(theta=_averaged(state, last), theta_0=theta_0, last=last)
 
     return Ranker(init, score, rank, learn)
+
+
+def _teach_pairs(
+    design: Any, net: Net, state: State, key: Key, impression: Impression, rows: Rows
+) -> Lesson:
+    pairs, history = observe(state, key, impression, design)
+    weights = pairs.weights
+    if design.curvature:
+        scores = net.score(state.theta, rows.features[impression.rows])
+        margins = scores[pairs.winners] - scores[pairs.losers]
+        weights = weights * jax.nn.sigmoid(margins) * jax.nn.sigmoid(-margins)
+    return Lesson(history, lambda g: g[pairs.winners] - g[pairs.losers], weights)
 
 
 def certain_orders(
@@ -243,9 +282,15 @@ def pair_widths(design: Any, state: State, features: Array, mask: Array) -> Arra
 
 
 def initial_state(
-    key: Key, n_features: int, numbers: Any, design: Any, net: Net, way: conf.ConfidenceKind
+    key: Key,
+    n_features: int,
+    numbers: Any,
+    design: Any,
+    net: Net,
+    way: conf.ConfidenceKind,
+    history: Any,
 ) -> State:
-    """Nothing learned yet: theta = theta_0, A = prior * I, an empty history."""
+    """Nothing learned yet: theta = theta_0, A = prior * I, a history that is still empty."""
     dtype = jnp.result_type(float)
     numbers = jax.tree.map(lambda value: jnp.asarray(value, dtype), numbers)
     theta = net.init(key, n_features)
@@ -255,9 +300,14 @@ def initial_state(
         theta_0=_copied(theta),
         last=_copied(theta) if getattr(design, "average", False) else (),
         confidence=way.init(n_params, numbers.prior),
-        history=ring.empty(design.history, design.k, pairing.n_max(design.pairs, design.k)),
+        history=history,
         numbers=numbers,
     )
+
+
+def no_pairs(design: Any) -> ring.History:
+    """A history of pairs that holds nothing yet."""
+    return ring.empty(design.history, design.k, pairing.n_max(design.pairs, design.k))
 
 
 def _copied(theta: PyTree) -> PyTree:
@@ -312,14 +362,16 @@ def _alpha_eps(state: State, design: Any) -> tuple[Array, Array]:
 
 
 def _check(design: Any) -> None:
-    pairing.check_rules(design.pairs, design.examination)
+    if hasattr(design, "pairs"):
+        pairing.check_rules(design.pairs, design.examination)
     for name, known in (
         ("order", ("topological", "blocks")),
         ("pair_weights", ("none", "swap")),
         ("alpha_rule", ("constant", "lemma")),
         ("width_scale", ("probability", "logit")),
     ):
-        if getattr(design, name) not in known:
-            raise unknown_name(name.replace("_", " "), getattr(design, name), known)
+        value = getattr(design, name, known[0])
+        if value not in known:
+            raise unknown_name(name.replace("_", " "), value, known)
     if design.k < 2:
         raise ConfigError(f"k: pairs need at least 2 slots, not {design.k}.")

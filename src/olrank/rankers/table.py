@@ -15,6 +15,7 @@ from olrank.types import PyTree, Ranker
 _TABLE = {
     "olranknet": "olrank.rankers.olranknet:ENTRY",
     "ollambdarank": "olrank.rankers.ollambdarank:ENTRY",
+    "olcascade": "olrank.rankers.olcascade:ENTRY",
     "pairrank": "olrank.rankers.pairrank:ENTRY",
     "epsilon-greedy": "olrank.rankers.epsilon_greedy:ENTRY",
     "dbgd-linear": "olrank.rankers.dbgd:LINEAR",
@@ -61,7 +62,7 @@ def make(name: str, settings: Mapping[str, Any] | None = None) -> Made:
 
     Args:
         name: in the table.
-        settings: "preset" picks a named set ("paper" by default) and the rest overrides it;
+        settings: "preset" picks a named set (the entry's first by default), the rest overrides it;
             "lambda" sets "pull" and "prior" together.
 
     Returns:
@@ -81,7 +82,7 @@ def _build(factory: Any, design: Any) -> Ranker:
 
 
 def _resolve(name: str, line: Entry, given: dict[str, Any]) -> dict[str, Any]:
-    preset = given.pop("preset", "paper")
+    preset = given.pop("preset", next(iter(line.presets)))
     if preset not in line.presets:
         raise unknown_name("preset", preset, line.presets, where=f"ranker {name}")
     in_force = {**line.design._field_defaults, **line.numbers._field_defaults}

@@ -1,0 +1,187 @@
+"""olCascade: the paper's exploration, learning from whole click patterns instead of pairs.
+
+Paper                                 Here                        Where
+f(x; theta), omega_t, tau_t, CB_ij    rankers.explorer            as in olRankNet
+L_t(theta)                            feedback.cascade            not in the paper
+A_t                                   _lesson                     Lemma 1, but centred documents
+
+Not in the paper. The loss is the negative log-likelihood of each impression's clicks under a user
+who reads from the top and may stop anywhere (feedback.cascade says why), plus the paper's pull. The
+users' habits (how often they click at all, and read on) are fitted beside the network by steps of
+expectation-maximisation on a batch of the history. An impression teaches also when nothing was
+clicked. A_t grows by what was read: the tangents less their mean over the impression, each with the
+chance that the document was read. With `curvature`, that chance times sigma'(f + bias), the
+curvature of the loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from olrank.feedback import cascade, pairs
+from olrank.feedback import history as ring
+from olrank.rankers import descent, explorer
+from olrank.rankers.entry import Entry
+from olrank.rankers.olranknet import fit_by_descent
+from olrank.types import Array, Impression, Key, Ranker, Rows
+
+_HABIT_BATCH = 64  # impressions that habits are judged by in a round
+_HABIT_STEP = 0.1  # of the way to where they would put them: an average over some ten rounds
+
+
+class Design(NamedTuple):
+    """Settings that change shapes or code; see explorer.Design for what they mean.
+
+    `history_batch` counts impressions.
+    """
+
+    k: int = 10
+    history: int = 10_000
+    network: str = "paper"
+    width: int = 100
+    depth: int = 2
+    linear_part: bool = True
+    confidence: str = "diagonal"
+    order: str = "topological"
+    alpha_rule: str = "constant"
+    width_scale: str = "probability"
+    curvature: bool = False
+    update: str = "continue"
+    anchor: str = "theta0"
+    optimiser: str = "sgd"
+    steps: int = 5
+    history_batch: int | None = 64
+    epochs: int | None = None
+    average: bool = False
+
+
+class Memory(NamedTuple):
+    """Impressions, a ring of fixed capacity, and the habits of those who made them.
+
+    Attributes:
+        rows: [capacity, k] int32, rows of the shown documents.
+        clicks: [capacity, k].
+        seen: [capacity, k] bool, slots that were filled and in view.
+        n_impressions: int32, ever stored.
+        habits: of the users, as far as is known.
+    """
+
+    rows: Array
+    clicks: Array
+    seen: Array
+    n_impressions: Array
+    habits: cascade.Habits
+
+
+class Batch(NamedTuple):
+    """Impressions [n, k], and the habits that explain them."""
+
+    rows: Array
+    clicks: Array
+    seen: Array
+    habits: cascade.Habits
+
+
+def olcascade(design: Design) -> Ranker:
+    """Explores like the paper's Algorithm 1, and learns from click patterns."""
+    net = explorer.choose_net(design)
+    fit = fit_by_descent(design, net, CASCADE)
+
+    def lesson(
+        state: explorer.State, key: Key, impression: Impression, rows: Rows
+    ) -> explorer.Lesson:
+        def score(features: Array) -> Array:
+            return net.score(state.theta, features)
+
+        memory = _with_impression(state.history, impression)
+        memory = memory._replace(habits=_habits(key, memory, score, rows))
+        scores = score(rows.features[impression.rows])
+        read = cascade.p_read(scores, impression.clicks, pairs.in_view(impression), memory.habits)
+        weights = read
+        if design.curvature:
+            p = jax.nn.sigmoid(scores + memory.habits.bias)
+            weights = read * p * (1.0 - p)
+        return explorer.Lesson(memory, lambda g: _centred(g, weights), weights)
+
+    return explorer.explorer(design, net, fit, lesson, lambda: _empty(design))
+
+
+def _centred(g: Array, weights: Array) -> Array:
+    """[k, p] tangents less their weighted mean: what tells the documents of a list apart."""
+    total = jnp.sum(weights)
+    return g - (weights @ g) / jnp.where(total > 0, total, 1.0)
+
+
+def _empty(design: Design) -> Memory:
+    """Nothing remembered yet."""
+    dtype = jnp.result_type(float)
+    size = (design.history, design.k)
+    return Memory(
+        rows=jnp.zeros(size, jnp.int32),
+        clicks=jnp.zeros(size, dtype),
+        seen=jnp.zeros(size, bool),
+        n_impressions=jnp.zeros((), jnp.int32),
+        habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
+    )
+
+
+def _with_impression(memory: Memory, impression: Impression) -> Memory:
+    """Store an impression; one that nobody saw is left out."""
+    capacity = memory.rows.shape[0]
+    seen = pairs.in_view(impression)
+    keep = jnp.any(seen)
+    # An index past the end drops the write.
+    at = jnp.where(keep, memory.n_impressions % capacity, capacity)
+    clicks = jnp.where(seen, impression.clicks, 0.0).astype(memory.clicks.dtype)
+    return memory._replace(
+        rows=memory.rows.at[at].set(impression.rows, mode="drop"),
+        clicks=memory.clicks.at[at].set(clicks, mode="drop"),
+        seen=memory.seen.at[at].set(seen, mode="drop"),
+        n_impressions=memory.n_impressions + keep,
+    )
+
+
+def _habits(key: Key, memory: Memory, score: Any, rows: Rows) -> cascade.Habits:
+    """Habits a little nearer to where a batch of the history would put them."""
+    batch = _gather(memory, ring.sample(key, ring.impressions_held(memory), _HABIT_BATCH))
+    better = cascade.improved(_scores(score, batch, rows), batch.clicks, batch.seen, memory.habits)
+    return cascade.Habits(
+        *(old + _HABIT_STEP * (new - old) for old, new in zip(memory.habits, better, strict=True))
+    )
+
+
+def _gather(memory: Memory, counters: Array) -> Batch:
+    at = counters % memory.rows.shape[0]
+    return Batch(memory.rows[at], memory.clicks[at], memory.seen[at], memory.habits)
+
+
+def _scores(score: Any, batch: Batch, rows: Rows) -> Array:
+    found: Array = score(rows.features[batch.rows.reshape(-1)]).reshape(batch.rows.shape)
+    return found
+
+
+def _cascade_loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
+    found = jax.vmap(cascade.log_likelihood, (0, 0, 0, None))(
+        _scores(score, batch, rows), batch.clicks, batch.seen, batch.habits
+    )
+    return -jnp.sum(jnp.where(keep, found, 0.0)), jnp.sum(keep)
+
+
+CASCADE = descent.Objective(
+    held=ring.impressions_held,
+    gather=_gather,
+    loss=_cascade_loss,
+    n_pairs=lambda memory: ring.impressions_held(memory).n,
+)
+
+ENTRY = Entry(
+    summary="The paper's exploration, learning from whole click patterns; a line beside the net.",
+    factory=olcascade,
+    design=Design,
+    numbers=explorer.Numbers,
+    presets={"ours": {"pull": 100.0, "prior": 1.0, "alpha": 0.03, "linear_pull": 1.0}},
+    knows_certainty=True,
+)

@@ -1,0 +1,122 @@
+"""The likelihood of click patterns, against the enumeration of everything a user can do."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from users.enumerate_clicks import action_patterns, click_patterns
+
+from olrank.feedback import cascade
+from olrank.feedback.cascade import Habits
+from olrank.users.user import User, click
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+K = 4
+SCORES = np.array([0.7, -1.1, 0.2, -0.4])
+HABITS = Habits(bias=-0.3, after_click=0.55, after_skip=0.85)
+ALL = jnp.ones(K, bool)
+
+
+def reader(k, habits=HABITS, scores=SCORES):
+    """The user whom the likelihood describes: slot s holds the only document of grade s."""
+    p_click = 1 / (1 + np.exp(-(scores[:k] + habits.bias)))
+    return User(
+        p_click=p_click,
+        p_stop_clicked=np.full(k, 1 - habits.after_click),
+        p_stop_unclicked=np.full(k, 1 - habits.after_skip),
+        p_examine=np.ones(k),
+        from_relevance=np.zeros(()),
+    )
+
+
+def reading_on(clicks, habits=HABITS):
+    """The decisions to read on above the last click, which the likelihood leaves out."""
+    last = max((slot for slot, clicked in enumerate(clicks) if clicked), default=0)
+    chances = [habits.after_click if clicked else habits.after_skip for clicked in clicks[:last]]
+    return np.prod(chances)
+
+
+@pytest.mark.parametrize("k", [1, 3, K])
+def test_the_likelihood_of_every_pattern_is_that_of_the_enumeration(k):
+    patterns = click_patterns(reader(k), range(k))
+    assert len(patterns) == 2**k
+    for clicks, p in patterns.items():
+        found = cascade.log_likelihood(
+            jnp.asarray(SCORES[:k]), jnp.asarray(clicks, float), ALL[:k], HABITS
+        )
+        np.testing.assert_allclose(np.exp(found) * reading_on(clicks), p, rtol=1e-12)
+
+
+def test_slots_that_never_came_into_view_do_not_count():
+    clicks = jnp.array([0.0, 1.0, 0.0, 0.0])
+    seen = jnp.array([True, True, True, False])
+    short = cascade.log_likelihood(jnp.asarray(SCORES[:3]), clicks[:3], ALL[:3], HABITS)
+    np.testing.assert_allclose(
+        cascade.log_likelihood(jnp.asarray(SCORES), clicks, seen, HABITS), short, rtol=1e-12
+    )
+    nobody = jnp.zeros(K, bool)
+    value, slope = jax.value_and_grad(cascade.log_likelihood)(
+        jnp.asarray(SCORES), jnp.zeros(K), nobody, HABITS
+    )
+    assert value == 0
+    np.testing.assert_array_equal(slope, np.zeros(K))
+
+
+def test_a_heavier_click_counts_as_often_as_it_weighs():
+    once, twice = jnp.array([1.0, 0, 0, 0]), jnp.array([2.0, 0, 0, 0])
+    found = [cascade.log_likelihood(jnp.asarray(SCORES), c, ALL, HABITS) for c in (once, twice)]
+    p_click = 1 / (1 + np.exp(-(SCORES[0] + HABITS.bias)))
+    np.testing.assert_allclose(found[1] - found[0], np.log(p_click), rtol=1e-12)
+
+
+def test_the_chance_that_a_slot_was_read_is_that_of_the_enumeration():
+    actions = action_patterns(reader(K), range(K))
+    for clicks, p in click_patterns(reader(K), range(K)).items():
+        read = sum(
+            chance * np.asarray(examined)
+            for (c, examined), chance in actions.items()
+            if c == clicks
+        )
+        found = cascade.p_read(jnp.asarray(SCORES), jnp.asarray(clicks, float), ALL, HABITS)
+        np.testing.assert_allclose(found, read / p, rtol=1e-12)
+
+
+def test_the_expected_slope_is_zero_at_the_truth_and_nowhere_near():
+    """Unbiased: with any stop rule, and for equals in any order. That of pairs is not."""
+    slope = jax.grad(cascade.log_likelihood)
+
+    def expected(scores):
+        patterns = click_patterns(reader(K), range(K)).items()
+        return sum(
+            p * np.asarray(slope(jnp.asarray(scores), jnp.asarray(clicks, float), ALL, HABITS))
+            for clicks, p in patterns
+        )
+
+    np.testing.assert_allclose(expected(SCORES), np.zeros(K), atol=1e-12)
+    assert np.abs(expected(SCORES + [0.5, 0, 0, 0])).max() > 0.05
+
+
+@pytest.mark.parametrize(
+    "truth", [Habits(-1.5, 0.4, 0.95), Habits(0.8, 0.9, 0.7), Habits(-0.5, 0.6, 1.0)]
+)
+def test_habits_are_found_from_clicks_alone(truth):
+    """1,000 lists of ten; tolerances are four standard errors or more."""
+    n, k = 1000, 10
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=(n, k))
+    grades = jnp.arange(k)
+
+    def clicks_on(key, mine):
+        user = reader(k, truth, mine)
+        return click(user, key, grades, jnp.zeros(k), jnp.ones(k, bool)).clicks
+
+    keys = jax.random.split(jax.random.key(3), n)
+    seen = jnp.ones((n, k), bool)
+    clicks = jnp.stack([clicks_on(key, mine) for key, mine in zip(keys, scores, strict=True)])
+    habits = cascade.FIRST_GUESS
+    for _ in range(60):
+        habits = cascade.improved(jnp.asarray(scores), clicks, seen, habits)
+    np.testing.assert_allclose(habits.bias, truth.bias, atol=0.15)
+    np.testing.assert_allclose(habits.after_click, truth.after_click, atol=0.06)
+    np.testing.assert_allclose(habits.after_skip, truth.after_skip, atol=0.03)

@@ -1,0 +1,108 @@
+"""olCascade: what an impression leaves in the network, in A_t and in the habits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rankers.served import impression_of
+
+from olrank.feedback import cascade
+from olrank.rankers import explorer, olcascade, table
+from olrank.types import Rows
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+D, K = 3, 4
+SETTINGS = {
+    "width": 6, "k": K, "history": 5, "history_batch": None, "steps": 1, "learning_rate": 0.05,
+    "pull": 2.0, "linear_pull": 0.5, "prior": 0.7, "alpha": 0.1,
+}  # fmt: skip
+ROWS = Rows(jax.random.uniform(jax.random.key(1), (6, D)), None)
+
+
+def started(**settings):
+    made = table.make("olcascade", {**SETTINGS, **settings})
+    return made.ranker, made.ranker.init(jax.random.key(7), D, made.numbers)
+
+
+def learned(ranker, state, rows, clicks, **more):
+    impression = impression_of(rows, clicks, K)._replace(**more)
+    return ranker.learn(state, jax.random.key(9), impression, ROWS)
+
+
+def test_one_step_goes_down_the_loss_of_all_that_is_remembered():
+    ranker, state = started()
+    state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    after = learned(ranker, state, [4, 2, 5], [1, 0, 1])
+    habits = after.history.habits
+    shown = [
+        ([0, 1, 2, 3], [0.0, 1, 0, 0], [1, 1, 1, 1]),
+        ([4, 2, 5, 0], [1.0, 0, 1, 0], [1, 1, 1, 0]),
+    ]
+
+    def loss(theta):
+        scores = ranker.score(state._replace(theta=theta), ROWS.features)
+        found = [
+            cascade.log_likelihood(
+                scores[jnp.array(rows)], jnp.array(clicks), jnp.array(seen, bool), habits
+            )
+            for rows, clicks, seen in shown
+        ]
+        return -sum(found) / 2
+
+    slope = jax.grad(loss)(state.theta)
+    for part, pull in ((0, 0.5), (1, 2.0)):
+        c = 0.05 * 6 * pull / 2  # rate, width, pull, and two impressions
+        expected = jax.tree.map(
+            lambda t, g, home, c=c: (t - 0.05 * g + c * home) / (1 + c),
+            state.theta[part], slope[part], state.theta_0[part],
+        )  # fmt: skip
+        jax.tree.map(
+            lambda mine, theirs: np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12),
+            after.theta[part], expected,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("curvature", [False, True])
+def test_a_grows_by_the_centred_tangents_of_what_was_read(curvature):
+    ranker, state = started(curvature=curvature)
+    state = state._replace(theta=jax.tree.map(lambda leaf: leaf + 0.2, state.theta))
+    after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    net = explorer.choose_net(olcascade.Design(width=6))
+    g = np.asarray(net.tangents(state.theta, ROWS.features[:K]))
+    scores = ranker.score(state, ROWS.features[:K])
+    habits = after.history.habits
+    weights = np.asarray(
+        cascade.p_read(scores, jnp.array([0.0, 1, 0, 0]), jnp.ones(K, bool), habits)
+    )
+    assert (weights[:2] == 1).all()
+    assert (weights[2:] < 1).all()
+    if curvature:
+        p = 1 / (1 + np.exp(-(np.asarray(scores) + float(habits.bias))))
+        weights = weights * p * (1 - p)
+    centred = g - weights @ g / weights.sum()
+    np.testing.assert_allclose(after.confidence.A, 0.7 + weights @ centred**2, rtol=1e-9)
+
+
+def test_a_list_without_a_click_teaches_and_one_that_nobody_saw_does_not():
+    ranker, state = started()
+    unclicked = learned(ranker, state, [0, 1], [0, 0])
+    assert int(unclicked.history.n_impressions) == 1
+    assert unclicked.history.habits.bias < 0
+    assert ranker.score(unclicked, ROWS.features)[0] < 0
+    unseen = learned(ranker, state, [0, 1], [0, 0], seen=jnp.zeros(K, bool))
+    assert int(unseen.history.n_impressions) == 0
+    for mine, before in zip(
+        jax.tree.leaves((unseen.theta, unseen.confidence)),
+        jax.tree.leaves((state.theta, state.confidence)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, before, rtol=0, atol=1e-15)
+
+
+def test_only_as_many_impressions_as_asked_for_are_remembered():
+    ranker, state = started()
+    for first in range(6):
+        state = learned(ranker, state, [first, (first + 1) % 6], [1, 0])
+    assert int(state.history.n_impressions) == 6
+    np.testing.assert_array_equal(state.history.rows[:, 0], [5, 1, 2, 3, 4])
