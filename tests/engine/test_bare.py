@@ -12,8 +12,9 @@ from olrank.data.synthetic import synthetic
 from olrank.engine import bare
 from olrank.engine.measure import Line, Options, measure
 from olrank.errors import ConfigError, DataError, WaitingError
-from olrank.experiments import run as running
-from olrank.experiments.config import parse_config
+from olrank.experiments.rows import files
+from olrank.experiments.running import run as running
+from olrank.experiments.running.config import parse_config
 from olrank.users import presets
 
 CONFIG = """
@@ -25,13 +26,17 @@ queries = [30, 5, 10]
 users = ["perfect", "informational"]
 rounds = 20
 seeds = 2
+per_query = true
+taste_changes_after = 10
 [[ranker]]
 name = "pdgd-linear"
 settings = { learning_rate = [0.1, 0.01] }
 [[ranker]]
 name = "dbgd-linear"
 """
-OPTIONS = Options(rounds=15, seeds=(0, 3), evaluate_after=(5, 15), fold="2")
+OPTIONS = Options(
+    rounds=15, seeds=(0, 3), evaluate_after=(5, 15), fold="2", per_query=True, taste_changes_after=8
+)
 LINES = [Line({"learning_rate": 0.1}, "perfect", "clicked", "a"), Line({}, "random", "examined")]
 
 
@@ -66,7 +71,16 @@ def test_curves_from_a_file_are_those_of_a_run_here(task, tmp_path):
     assert list(curves.metrics) == list(expected.metrics)
     for name, values in expected.metrics.items():
         np.testing.assert_array_equal(curves.metrics[name], values)
+    assert list(curves.by_query) == ["ndcg@10"]
+    np.testing.assert_array_equal(curves.by_query["ndcg@10"], expected.by_query["ndcg@10"])
     assert about["machine"]["device"] == "cpu"
+
+
+def test_curves_that_were_measured_without_single_queries_are_found(task, tmp_path):
+    plain = task._replace(options=Options(rounds=4, seeds=(0,)))
+    bare.write(tmp_path, "one", plain)
+    bare.run(tmp_path, "one")
+    assert bare.found(tmp_path, "one")[0].by_query == {}
 
 
 def test_an_experiment_waits_for_its_tasks_and_then_has_the_rows_of_a_run_here(tmp_path):
@@ -81,6 +95,8 @@ def test_an_experiment_waits_for_its_tasks_and_then_has_the_rows_of_a_run_here(t
     assert bare.main([str(jobs)]) == 0
     there = running.run(config, tmp_path / "there", device="cpu", elsewhere=jobs)
     assert here.rows.equals(there.rows)
+    queries = [files.read_queries(tmp_path / name) for name in ("here", "there")]
+    assert queries[0].equals(queries[1])
     record = json.loads((tmp_path / "there" / "run.json").read_text())
     assert record["machines"][0]["device"] == "cpu"
 

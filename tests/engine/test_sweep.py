@@ -17,6 +17,7 @@ FOLD = synthetic_folds(
     "small", queries=(20, 1, 10), features=5, mean_docs=14, max_docs=40, relevance="linear", seed=1
 )
 SMALL = {"k": K, "width": 6, "history": 64, "steps": 2, "history_batch": 8}
+CURVES = ("offline", "online", "regret", "examined_regret", "certain_ratio")
 KEYS = [lockstep.shard_key("train", "1", seed) for seed in (0, 1)]
 
 
@@ -55,9 +56,19 @@ def test_replicas_of_several_rankers_come_back_in_their_order():
 def test_batches_padded_to_one_size_give_the_same_bits():
     three = [MIX[0], MIX[2], MIX[4]]
     split, other = measure(three, batch=2), measure([three[0], three[2], three[1]], batch=2)
-    for field in lockstep.Measured._fields[1:]:
+    for field in CURVES:
         mine, theirs = getattr(split, field), getattr(other, field)[..., [0, 2, 1], :]
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_single_queries_come_back_in_the_order_of_the_replicas():
+    together = measure(MIX, batch=2, per_query=True)
+    (by_query,) = together.by_query
+    assert by_query.shape == (2, len(MIX), FOLD.test.n_queries)
+    for at, one in enumerate(MIX):
+        alone = measure([one, one], per_query=True).by_query[0][:, 0]
+        np.testing.assert_allclose(by_query[:, at], alone, atol=1e-5)
+    assert not np.allclose(by_query[:, 0], by_query[:, 2])  # they do differ
 
 
 def test_the_padded_width_of_every_batch_is_told():
@@ -113,7 +124,7 @@ def test_buckets_give_the_rows_of_the_plain_scan(name):
         )
         for sizes in (None, [largest])
     ]  # fmt: skip
-    for field in lockstep.Measured._fields[1:]:
+    for field in CURVES:
         bucketed, plain = (getattr(measured, field) for measured in runs)
         np.testing.assert_allclose(bucketed, plain, rtol=1e-9, atol=1e-12)
 

@@ -9,6 +9,8 @@ from ir_measures import Qrel, ScoredDoc, nDCG
 
 from olrank.errors import ConfigError
 from olrank.metrics.ndcg import (
+    EMPTY_RULES,
+    count_empty,
     dcg,
     discounts,
     evaluate_ndcg,
@@ -197,3 +199,14 @@ def test_ndcg_never_leaves_zero_to_one(grades, n_real):
     ideal = ideal_dcg(jnp.array(grades), mask, 5)
     found = float(ndcg(jnp.array(grades)[:5], mask[:5], ideal))
     assert 0 <= found <= 1 + 1e-6
+
+
+def test_queries_one_by_one_have_the_mean_of_the_set_under_every_rule():
+    values, has_relevant = jnp.array([0.5, 0.25, 0.75]), jnp.array([True, False, True])
+    found = {rule: count_empty(values, has_relevant, rule) for rule in EMPTY_RULES}
+    assert found["zero"].tolist() == [0.5, 0.0, 0.75]
+    assert found["one"].tolist() == [0.5, 1.0, 0.75]
+    assert jnp.isnan(found["skip"]).tolist() == [False, True, False]
+    for rule, each in found.items():
+        mean = mean_over_queries(values, has_relevant, rule)
+        assert float(jnp.nanmean(each)) == pytest.approx(float(mean))

@@ -6,7 +6,7 @@ from olrank.users.presets import names, user
 from olrank.users.user import validate
 
 # (name, max_grade): chances to click, chances to stop, as published.
-PUBLISHED = {
+TABLES = {
     ("perfect", 4): ([0, 0.2, 0.4, 0.8, 1], [0, 0, 0, 0, 0]),
     ("navigational", 4): ([0.05, 0.3, 0.5, 0.7, 0.95], [0.2, 0.3, 0.5, 0.7, 0.9]),
     ("informational", 4): ([0.4, 0.6, 0.7, 0.8, 0.9], [0.1, 0.2, 0.3, 0.4, 0.5]),
@@ -16,12 +16,16 @@ PUBLISHED = {
     ("perfect", 1): ([0, 1], [0, 0]),
     ("navigational", 1): ([0.05, 0.95], [0.2, 0.9]),
     ("informational", 1): ([0.4, 0.9], [0.1, 0.5]),
+    # Ours: clicks that say little.
+    ("near-random", 4): ([0.4, 0.45, 0.5, 0.55, 0.6], [0.1] * 5),
+    ("near-random", 2): ([0.4, 0.5, 0.6], [0.1] * 3),
+    ("near-random", 1): ([0.4, 0.6], [0.1] * 2),
 }
 
 
-@pytest.mark.parametrize(("name", "max_grade"), PUBLISHED)
-def test_the_presets_are_the_published_tables(name, max_grade):
-    p_click, p_stop = PUBLISHED[name, max_grade]
+@pytest.mark.parametrize(("name", "max_grade"), TABLES)
+def test_the_presets_are_the_tables(name, max_grade):
+    p_click, p_stop = TABLES[name, max_grade]
     paper, released = user(name, max_grade), user(name, max_grade, stop="examined")
     np.testing.assert_allclose(paper.p_click, p_click, rtol=1e-6)
     np.testing.assert_allclose(paper.p_stop_clicked, p_stop, rtol=1e-6)
@@ -33,8 +37,12 @@ def test_the_presets_are_the_published_tables(name, max_grade):
 def test_the_names_are_all_there():
     assert names() == (
         "informational",
+        "informational-flipped",
         "navigational",
+        "navigational-flipped",
+        "near-random",
         "perfect",
+        "perfect-flipped",
         "position-based",
         "random",
         "well-specified",
@@ -47,6 +55,18 @@ def test_every_user_is_valid_and_has_the_shape_that_stacks(name, max_grade):
     shopper = validate(user(name, max_grade, k=7))
     shapes = [leaf.shape for leaf in shopper]
     assert shapes == [(max_grade + 1,), (max_grade + 1,), (max_grade + 1,), (7,), ()]
+
+
+@pytest.mark.parametrize("max_grade", [1, 2, 4])
+@pytest.mark.parametrize("name", ["perfect", "navigational", "informational"])
+def test_a_flipped_user_turns_one_click_decision_in_ten_round_and_stops_as_before(name, max_grade):
+    p_click, p_stop = TABLES[name, max_grade]
+    flipped = user(f"{name}-flipped", max_grade, stop="examined")
+    expected = [p * 0.9 + (1 - p) * 0.1 for p in p_click]
+    np.testing.assert_allclose(flipped.p_click, expected, rtol=1e-6)
+    np.testing.assert_allclose(flipped.p_stop_clicked, p_stop, rtol=1e-6)
+    np.testing.assert_allclose(flipped.p_stop_unclicked, p_stop, rtol=1e-6)
+    assert not user(f"{name}-flipped", max_grade).p_stop_unclicked.any()
 
 
 def test_the_random_user_does_not_care_about_grades_and_never_stops():

@@ -55,7 +55,7 @@ def normalise(dataset: Dataset, how: str, bounds: Range | None = None) -> Datase
     if how == "global" and bounds is None:
         bounds = fit_global(dataset)
     features = np.empty(dataset.features.shape, dtype=np.float32)
-    for start, end in _chunks(dataset):
+    for start, end in chunks(dataset):
         rows = slice(int(dataset.offsets[start]), int(dataset.offsets[end]))
         offsets = dataset.offsets[start : end + 1] - rows.start
         features[rows] = normalise_rows(dataset.features[rows], offsets, how, bounds)
@@ -103,7 +103,7 @@ def _check(how: str) -> None:
         raise unknown_name("normalisation", how, HOW)
 
 
-def _chunks(dataset: Dataset) -> list[tuple[int, int]]:
+def chunks(dataset: Dataset) -> list[tuple[int, int]]:
     """Ranges of queries with about `_CHUNK_CELLS` features each."""
     rows = max(1, _CHUNK_CELLS // max(1, dataset.n_features))
     cuts = np.searchsorted(dataset.offsets, np.arange(0, dataset.n_rows, rows))

@@ -82,7 +82,8 @@ def found(folder: Path, name: str) -> tuple[Curves, dict[str, Any]] | None:
     with np.load(file, allow_pickle=False) as arrays:
         about = json.loads(str(arrays[_ABOUT]))
         metrics = {metric: arrays[f"m{i}"] for i, metric in enumerate(about.pop("metrics"))}
-        return Curves(arrays["evaluated"], metrics), about
+        by_query = {metric: arrays[f"q{i}"] for i, metric in enumerate(about.pop("by_query", []))}
+        return Curves(arrays["evaluated"], metrics, by_query), about
 
 
 def run(folder: Path, name: str) -> float:
@@ -97,9 +98,11 @@ def run(folder: Path, name: str) -> float:
         "seconds": round(seconds, 3),
         "replicas_at_once": sorted(set(widths)),
         "metrics": list(curves.metrics),
+        "by_query": list(curves.by_query),
         "machine": _machine(),
     }
-    arrays = {f"m{i}": values for i, values in enumerate(curves.metrics.values())}
+    arrays: dict[str, Any] = {f"m{i}": v for i, v in enumerate(curves.metrics.values())}
+    arrays |= {f"q{i}": v for i, v in enumerate(curves.by_query.values())}
     _save(folder / f"{name}{_CURVES}", {"evaluated": curves.evaluated, **arrays}, about)
     return seconds
 

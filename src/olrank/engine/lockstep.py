@@ -17,8 +17,9 @@ do.
 
 from __future__ import annotations
 
+import itertools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -70,6 +71,8 @@ class Measured(NamedTuple):
         regret: [S, R, T] mis-ordered pairs of the served lists.
         examined_regret: [S, R, T] of these, pairs that were both examined.
         certain_ratio: [S, R, T] NaN where a list had fewer than two documents.
+        by_query: [H] of float32 [S, R, n_queries], NDCG@k of each held-out query after the last
+            evaluated round, NaN where `offline` leaves a query out; () unless asked for.
     """
 
     evaluated: npt.NDArray[np.int64]
@@ -78,6 +81,21 @@ class Measured(NamedTuple):
     regret: Floats
     examined_regret: Floats
     certain_ratio: Floats
+    by_query: tuple[npt.NDArray[np.float32], ...] = ()
+
+
+class Change(NamedTuple):
+    """Other grades on the same documents, from some round on.
+
+    Attributes:
+        after: the last round with the old grades, from 1.
+        train: queries with other grades, drawn from after that round.
+        held_out: [H] evaluated after that round.
+    """
+
+    after: int
+    train: Dataset
+    held_out: Sequence[Dataset]
 
 
 class Protocol(NamedTuple):
@@ -140,8 +158,12 @@ def place(data: Dataset, k: int) -> Queries:
 
 def shard_key(data_name: str, fold: str, seed: int) -> Key:
     """The key of a shard: everything random in it follows from data, fold and seed."""
-    where = zlib.crc32(f"{data_name}|{fold}".encode())
-    return jax.random.fold_in(jax.random.key(seed), where)
+    return jax.random.fold_in(jax.random.key(seed), fold_number(data_name, fold))
+
+
+def fold_number(data_name: str, fold: str) -> int:
+    """A number for a fold of a data set."""
+    return zlib.crc32(f"{data_name}|{fold}".encode())
 
 
 def stack(trees: Sequence[PyTree]) -> PyTree:
@@ -164,6 +186,8 @@ def run(
     evaluate_after: Sequence[int] | None = None,
     sizes: Sequence[int] | None = None,
     chunk: int = _CHUNK,
+    per_query: bool = False,
+    change: Change | None = None,
     progress: Progress | None = None,
     so_far: Callable[[Measured], None] | None = None,
 ) -> Measured:
@@ -183,6 +207,8 @@ def run(
         sizes: of the buckets; chosen for the data when None, the largest query's size for a plain
             scan without buckets.
         chunk: rounds between two reports, at most.
+        per_query: also measure each held-out query after the last evaluated round.
+        change: to other grades, after some round; never when None.
         progress: told after every chunk.
         so_far: given what was measured up to the end of each chunk but the last.
 
@@ -203,20 +229,25 @@ def run(
     shard_keys = jnp.stack(list(keys))
     states = _start(ranker, protocol, train.n_features, shard_keys, stacked)
     parts: list[tuple[npt.NDArray[np.floating], ...]] = []
-    done = 0
-    while done < rounds:
-        span = np.arange(done + 1, done + 1 + _chunk_length(rounds, done, chunk))
+    by_query: tuple[npt.NDArray[np.float32], ...] = ()
+    for span in _spans(rounds, chunk, _cuts(evaluated, per_query, change)):
         states, measured = _chunk(
             ranker, protocol, states, shard_keys, queries, tests, crowd,
             jnp.asarray(span, jnp.int32), jnp.asarray(np.isin(span, evaluated)),
         )  # fmt: skip
         parts.append(tuple(np.asarray(m) for m in measured))
         done = int(span[-1])
+        if per_query and done == evaluated[-1]:
+            each = _each_query(ranker, protocol, states, shard_keys, tests, jnp.int32(done))
+            by_query = tuple(np.asarray(values, np.float32) for values in each)
+        if change is not None and done == change.after:
+            queries = place(change.train, k)
+            tests = tuple(place(data, k) for data in change.held_out)
         if progress is not None:
             progress(done, rounds)
         if so_far is not None and done < rounds:
             so_far(_gather(parts, [r for r in evaluated if r <= done], n_replicas))
-    return _gather(parts, evaluated, n_replicas)
+    return _gather(parts, evaluated, n_replicas)._replace(by_query=by_query)
 
 
 def _checked_rounds(evaluate_after: Sequence[int], rounds: int) -> list[int]:
@@ -234,6 +265,22 @@ def _chunk_length(rounds: int, done: int, most: int) -> int:
     longest = max(c for c in range(1, min(most, rounds) + 1) if rounds % c == 0)
     length = longest if longest >= most // 10 or longest == rounds else most
     return min(length, rounds - done)
+
+
+def _cuts(evaluated: Sequence[int], per_query: bool, change: Change | None) -> list[int]:
+    """Rounds that a chunk must end with, because something is done after them."""
+    return ([evaluated[-1]] if per_query else []) + ([] if change is None else [change.after])
+
+
+def _spans(rounds: int, most: int, cuts: Sequence[int]) -> Iterator[npt.NDArray[np.int64]]:
+    """The rounds of each chunk, from 1."""
+    edges = sorted({0, *cuts, rounds})
+    for start, end in itertools.pairwise(edges):
+        done = 0
+        while done < end - start:
+            length = _chunk_length(end - start, done, most)
+            yield np.arange(start + done + 1, start + done + 1 + length)
+            done += length
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
@@ -376,15 +423,49 @@ def _evaluate_all(
     return jnp.stack([one(test) for test in tests])
 
 
+@partial(jax.jit, static_argnums=(0, 1))
+def _each_query(
+    ranker: Ranker,
+    protocol: Protocol,
+    states: PyTree,
+    keys: Array,
+    tests: tuple[Queries, ...],
+    t: Array,
+) -> tuple[Array, ...]:
+    """[H] of [S, R, n_queries], with the ties of the evaluation after round t.
+
+    A program of its own: asking for it does not touch the one that learns.
+    """
+
+    def one(test: Queries, state: PyTree, key: Key) -> Array:
+        ties = jax.random.split(jax.random.fold_in(key, t), 5)[4]
+        values = _ndcg_by_query(ranker, protocol, test, state, ties)
+        return ndcgs.count_empty(values, test.ideal > 0, protocol.empty)
+
+    def all_of(test: Queries) -> Array:
+        over_replicas = jax.vmap(partial(one, test), (0, None), axis_size=protocol.n_replicas)
+        values: Array = jax.lax.map(lambda shard: over_replicas(*shard), (states, keys))
+        return values
+
+    return tuple(all_of(test) for test in tests)
+
+
 def _evaluate(ranker: Ranker, protocol: Protocol, test: Queries, state: PyTree, key: Key) -> Array:
     """Mean NDCG@k of the current scores on the test set."""
+    values = _ndcg_by_query(ranker, protocol, test, state, key)
+    return ndcgs.mean_over_queries(values, test.ideal > 0, protocol.empty)
+
+
+def _ndcg_by_query(
+    ranker: Ranker, protocol: Protocol, test: Queries, state: PyTree, key: Key
+) -> Array:
+    """[n_queries] NDCG@k of the current scores."""
     scores = _score_all(ranker, state, test.rows.features)
     mask = test.slots < test.n_docs[:, None]
     ids = jnp.where(mask, test.first[:, None] + test.slots, 0)
     assert test.rows.grades is not None
     grades = test.rows.grades[ids]
-    values = ndcgs.evaluate_ndcg(key, scores[ids], grades, mask, test.ideal, protocol.k)
-    return ndcgs.mean_over_queries(values, test.ideal > 0, protocol.empty)
+    return ndcgs.evaluate_ndcg(key, scores[ids], grades, mask, test.ideal, protocol.k)
 
 
 def _score_all(ranker: Ranker, state: PyTree, features: Array) -> Array:

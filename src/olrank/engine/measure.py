@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from olrank.data.taste import with_other_taste
 from olrank.engine import lockstep, sweep
 from olrank.errors import ConfigError
 from olrank.metrics.ndcg import EmptyRule
@@ -54,6 +55,9 @@ class Options:
         label: what rows call the ranker, its name when empty.
         evaluate_after: rounds to measure after; log-spaced and even ones when None.
         batch: replicas at once; as many as fit when None.
+        per_query: also keep the NDCG of each held-out query at the end.
+        taste_changes_after: the last round before users and judges want something else of the same
+            documents (see `olrank.data.taste`); they never do when None.
     """
 
     rounds: int = 1000
@@ -65,6 +69,8 @@ class Options:
     label: str = ""
     evaluate_after: tuple[int, ...] | None = None
     batch: int | None = None
+    per_query: bool = False
+    taste_changes_after: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
@@ -73,6 +79,12 @@ class Options:
                 raise ConfigError(f"{what}: must be at least {least}, not {value}.")
         if not self.seeds:
             raise ConfigError("seeds: at least one is needed.")
+        after = self.taste_changes_after
+        if after is not None and not 1 <= after < self.rounds:
+            raise ConfigError(
+                f"taste_changes_after: must lie between 1 and {self.rounds - 1}, a round before "
+                f"the last, not {after}."
+            )
 
 
 class Curves(NamedTuple):
@@ -81,10 +93,13 @@ class Curves(NamedTuple):
     Attributes:
         evaluated: [E] rounds.
         metrics: metric name -> [S, R, E] by seed, line and round; sums run from the first round on.
+        by_query: held-out metric name -> [S, R, n_queries] of each query after the last evaluated
+            round, NaN where the metric leaves a query out; {} unless `Options.per_query`.
     """
 
     evaluated: npt.NDArray[np.int64]
     metrics: dict[str, npt.NDArray[np.float64]]
+    by_query: dict[str, npt.NDArray[np.float32]] = {}
 
 
 def measure(
@@ -130,6 +145,8 @@ def measure(
         empty=options.empty,
         evaluate_after=options.evaluate_after,
         batch=options.batch,
+        per_query=options.per_query,
+        change=_change(data, list(held_out.values()), options),
         progress=progress,
         batched=batched,
         so_far=None if so_far is None else tell,
@@ -151,7 +168,8 @@ def curves(
     }
     if certainty:
         metrics["certain_ratio"] = since_last(measured.certain_ratio, measured.evaluated)
-    return Curves(measured.evaluated, metrics)
+    by_query = dict(zip(held_out, measured.by_query, strict=bool(measured.by_query)))
+    return Curves(measured.evaluated, metrics, by_query)
 
 
 def since_last(
@@ -165,6 +183,15 @@ def since_last(
     n = np.diff(counts[..., edges], axis=-1)
     total = np.diff(sums[..., edges], axis=-1)
     return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+
+
+def _change(data: Dataset, held_out: Sequence[Dataset], options: Options) -> lockstep.Change | None:
+    """The other taste: one for all parts of a fold, for all rankers and seeds."""
+    if options.taste_changes_after is None:
+        return None
+    seed = lockstep.fold_number(data.name, options.fold)
+    others = [with_other_taste(part, seed) for part in (data, *held_out)]
+    return lockstep.Change(options.taste_changes_after, others[0], others[1:])
 
 
 def _user(line: Line, top_grade: int, k: int, data: Dataset) -> User:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from olrank.engine import lockstep
 from olrank.errors import ConfigError
@@ -45,6 +46,8 @@ def run(
     empty: EmptyRule = "skip",
     evaluate_after: Sequence[int] | None = None,
     batch: int | None = None,
+    per_query: bool = False,
+    change: lockstep.Change | None = None,
     progress: lockstep.Progress | None = None,
     batched: Callable[[int], None] | None = None,
     so_far: Callable[[list[int], lockstep.Measured], None] | None = None,
@@ -61,6 +64,8 @@ def run(
         empty: how held-out queries without a relevant document count.
         evaluate_after: rounds from 1; log-spaced and even ones when None.
         batch: replicas at once; as many as fit when None.
+        per_query: also measure each held-out query; see `lockstep.run`.
+        change: to other grades, after some round; never when None.
         progress: told (rounds done, rounds in all), summed over the batches.
         batched: told the padded width of every batch that ran: with `batch` it settles the bits.
         so_far: given, after every chunk, which replicas are running and what they measured so far.
@@ -91,6 +96,8 @@ def run(
                     k=k,
                     empty=empty,
                     evaluate_after=evaluate_after,
+                    per_query=per_query,
+                    change=change,
                     progress=_scaled(progress, n_done, len(now), rounds, len(replicas)),
                     so_far=_of_batch(so_far, now),
                 )
@@ -163,15 +170,21 @@ def _of_batch(
 
 
 def _first(measured: lockstep.Measured, n: int) -> lockstep.Measured:
-    rest: list[Any] = [getattr(measured, field)[..., :n, :] for field in measured._fields[1:]]
-    return lockstep.Measured(measured.evaluated, *rest)
+    return _each(lambda values: values[..., :n, :], [measured])
 
 
 def _joined(pieces: list[lockstep.Measured], places: list[int]) -> lockstep.Measured:
     """All batches as one, replicas in their original order."""
     back = np.argsort(places)
-    rest: list[Any] = [
-        np.concatenate([getattr(piece, field) for piece in pieces], axis=-2)[..., back, :]
+    return _each(lambda *values: np.concatenate(values, axis=-2)[..., back, :], pieces)
+
+
+def _each(
+    change: Callable[..., npt.NDArray[Any]], pieces: Sequence[lockstep.Measured]
+) -> lockstep.Measured:
+    """Change every array that has replicas on its last axis but one."""
+    changed: list[Any] = [
+        jax.tree.map(change, *(getattr(piece, field) for piece in pieces))
         for field in lockstep.Measured._fields[1:]
     ]
-    return lockstep.Measured(pieces[0].evaluated, *rest)
+    return lockstep.Measured(pieces[0].evaluated, *changed)

@@ -118,6 +118,21 @@ def evaluate_ndcg(
     return ndcg(grades_in_order, jnp.take_along_axis(mask, top, axis=1), ideal)
 
 
+def count_empty(values: Array, has_relevant: Array, empty: EmptyRule) -> Array:
+    """A metric by query, with the rule for empty queries made explicit.
+
+    Args:
+        values: [n_queries] a metric; not read where no document is relevant.
+        has_relevant: [n_queries] bool, whether a query has a relevant document.
+        empty: what a query without one counts as; see `mean_over_queries`.
+
+    Returns:
+        [n_queries] the metric, NaN at the queries that the mean leaves out.
+    """
+    none = {"skip": jnp.nan, "zero": 0.0, "one": 1.0}[empty]
+    return jnp.where(has_relevant, values, none)
+
+
 def mean_over_queries(values: Array, has_relevant: Array, empty: EmptyRule) -> Array:
     """The mean of a metric over queries, with the rule for empty ones made explicit.
 

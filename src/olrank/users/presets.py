@@ -6,6 +6,9 @@ Scale    Source of the click and stop chances
 0 to 1   the binary presets of the same literature
 
 "perfect", "navigational" and "informational" are dependent click models and read those tables.
+The users with "-flipped" behind their name are these three, with one click decision in ten turned
+round: an examined document is left that would be clicked, or clicked that would be left.
+"near-random" is a dependent click model that clicks hardly more often where the grade is higher.
 "position-based" clicks like "perfect" and examines rank r with chance 1/r. "random" is the
 control: its clicks say nothing. "well-specified" clicks with log-odds h, the model that the
 paper's theory assumes, so its data must know h.
@@ -45,6 +48,25 @@ _TABLES: dict[str, dict[int, _Table]] = {
         2: _Table((0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
         4: _Table((0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
     },
+}
+
+_P_FLIP = 0.1  # of all click decisions at examined documents
+
+
+def _flipped(table: _Table) -> _Table:
+    """The same user with some click decisions turned round; stops as before."""
+    p_click = tuple((1 - _P_FLIP) * p + _P_FLIP * (1 - p) for p in table.p_click)
+    return _Table(p_click, table.p_stop)
+
+
+_TABLES |= {
+    f"{name}-flipped": {top: _flipped(table) for top, table in scales.items()}
+    for name, scales in _TABLES.items()
+}
+_TABLES["near-random"] = {
+    1: _Table((0.4, 0.6), (0.1, 0.1)),
+    2: _Table((0.4, 0.5, 0.6), (0.1, 0.1, 0.1)),
+    4: _Table((0.4, 0.45, 0.5, 0.55, 0.6), (0.1, 0.1, 0.1, 0.1, 0.1)),
 }
 
 _P_RANDOM = 0.5  # a fair coin: the most clicks that differ, and so the most noise
