@@ -22,10 +22,7 @@ run: $(INSTALLED) ## compare the paper's rankers on built-in data; a table, and 
 	@$(BIN)/olrank run
 
 test: check ## lint, types, import layers, then every test
-# Three processes: one that compiled everything would run into the system's limit of memory maps.
-	@$(BIN)/python -m pytest --ignore=tests/service --ignore=tests/experiments --ignore=tests/engine
-	@$(BIN)/python -m pytest tests/experiments tests/engine
-	@$(BIN)/python -m pytest tests/service
+	@$(BIN)/python -m pytest
 
 check: $(INSTALLED_DEV) ## lint, types and import layers only
 	@$(BIN)/ruff check .

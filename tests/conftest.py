@@ -14,6 +14,17 @@ import jax  # noqa: E402
 import pytest  # noqa: E402
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs() -> Iterator[None]:
+    """Forget a module's compiled programs after it.
+
+    Each takes a few of the memory maps that the system allows a process; those of the whole suite
+    exceed the limit.
+    """
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def x64() -> Iterator[None]:
     """JAX computes in 64 bits for the length of one test."""

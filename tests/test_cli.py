@@ -6,10 +6,11 @@ from experiments.made_rows import FakeSimulate, made_rows, tiny_fold
 
 import olrank
 from olrank import cli
-from olrank.experiments import device, parts, results
-from olrank.experiments import reproduce as reproducing
-from olrank.experiments import run as running
-from olrank.experiments.protocol import QUICK
+from olrank.experiments.paper import reproduce as reproducing
+from olrank.experiments.paper.protocol import QUICK
+from olrank.experiments.rows import files
+from olrank.experiments.running import device, parts
+from olrank.experiments.running import run as running
 from olrank.rankers import table
 
 CONFIG = """
@@ -44,7 +45,7 @@ def olrank_says(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 @pytest.fixture
 def simulate(monkeypatch: pytest.MonkeyPatch) -> FakeSimulate:
     fake = FakeSimulate()
-    monkeypatch.setattr(parts, "simulate_lines", fake)
+    monkeypatch.setattr(parts, "simulate_task", fake)
     monkeypatch.setattr(running, "load_folds", lambda data: [tiny_fold()])
     monkeypatch.setattr(device, "keep_compiled", lambda: None)  # JAX would remember it
     return fake
@@ -81,7 +82,8 @@ def test_run_without_a_config_runs_the_embedded_one_into_results(
     monkeypatch.chdir(tmp_path)
     assert olrank_says("run").code == 0
     assert (tmp_path / "results" / "default" / "summary.json").is_file()
-    assert {call["ranker"] for call in simulate.calls} == set(table.names())
+    of_the_paper = {name for name in table.names() if "paper" in table.entry(name).presets}
+    assert {call["ranker"] for call in simulate.calls} == of_the_paper
 
 
 def test_a_mistake_in_a_config_is_told_without_a_traceback(olrank_says, tmp_path: Path):
@@ -95,7 +97,7 @@ def test_a_mistake_in_a_config_is_told_without_a_traceback(olrank_says, tmp_path
 
 
 def test_a_stopped_run_says_that_it_can_go_on(olrank_says, monkeypatch, simulate, tmp_path: Path):
-    monkeypatch.setattr(parts, "simulate_lines", FakeSimulate(fails_at=0))
+    monkeypatch.setattr(parts, "simulate_task", FakeSimulate(fails_at=0))
     (tmp_path / "trial.toml").write_text(CONFIG)
     said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out")
     assert said.code == 130
@@ -141,7 +143,7 @@ def test_a_cluster_without_ray_says_what_to_install(
 
 
 def test_figures_are_redrawn_from_rows(olrank_says, tmp_path: Path):
-    results.write_rows(made_rows(), tmp_path / "rows.parquet")
+    files.write_rows(made_rows(), tmp_path / "rows.parquet")
     said = olrank_says("figures", tmp_path)
     assert said.code == 0
     assert str(tmp_path / "figures" / "learning.svg") in said.out
@@ -210,7 +212,7 @@ def test_a_folder_without_rows_has_no_figures(olrank_says, tmp_path: Path):
 
 
 def test_report_writes_tables_and_claims_beside_the_figures(olrank_says, tmp_path: Path):
-    results.write_rows(made_rows(), tmp_path / "rows.parquet")
+    files.write_rows(made_rows(), tmp_path / "rows.parquet")
     answer = olrank_says("report", tmp_path, "--base", "olranknet")
     assert answer.code == 0
     for name in ("claims.md", "tables.md", "effects.md", "figures/learning.svg"):
@@ -220,7 +222,7 @@ def test_report_writes_tables_and_claims_beside_the_figures(olrank_says, tmp_pat
 
 def test_pages_are_written_from_the_rows_of_experiments(olrank_says, tmp_path: Path):
     folder = tmp_path / "experiments" / "trial"
-    results.write_rows(made_rows(), folder / "rows.parquet")
+    files.write_rows(made_rows(), folder / "rows.parquet")
     (folder / "page.md").write_text("# Trial\n\n{{run seeds}} seeds\n")
     answer = olrank_says("pages", tmp_path / "experiments", "--docs", tmp_path / "docs")
     assert answer.code == 0

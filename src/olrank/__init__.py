@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from olrank.data.normalise import normalise as normalise
     from olrank.data.synthetic import synthetic as synthetic
     from olrank.errors import OlrankError as OlrankError
-    from olrank.experiments.simulate import simulate as simulate
+    from olrank.experiments.running.simulate import simulate as simulate
     from olrank.online import OnlineRanker as OnlineRanker
     from olrank.service.client import Client as Client
     from olrank.types import Dataset as Dataset
@@ -45,7 +45,7 @@ _HOMES = {
     "normalise": "olrank.data.normalise",
     "read_groups": "olrank.data.groups",
     "read_letor": "olrank.data.letor",
-    "simulate": "olrank.experiments.simulate",
+    "simulate": "olrank.experiments.running.simulate",
     "synthetic": "olrank.data.synthetic",
 }
 

@@ -6,6 +6,8 @@ Each command imports its room when it is called, so that `olrank --help` answers
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -58,6 +60,18 @@ def _console(stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(stderr=stderr, width=_LOG_WIDTH)
 
 
+@contextmanager
+def _goes_on() -> Iterator[None]:
+    """Say to someone who stops a long command how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(
+            "olrank: stopped. The same command goes on from the parts that are done.", err=True
+        )
+        raise typer.Exit(130) from None
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"olrank {olrank.__version__}")
@@ -92,7 +106,7 @@ def list_names() -> None:
 @app.command("devices")
 def list_devices() -> None:
     """Say what JAX computes on here, and how to use a GPU."""
-    from olrank.experiments.device import devices
+    from olrank.experiments.running.device import devices
 
     for line in devices():
         typer.echo(line)
@@ -117,25 +131,20 @@ def run_config(
     bare: BareOption = None,
 ) -> None:
     """Run an experiment: rows, summary and figures from one config file."""
-    from olrank.experiments import results
-    from olrank.experiments.config import read_config
-    from olrank.experiments.device import keep_compiled
-    from olrank.experiments.progress import reporter
-    from olrank.experiments.run import run
+    from olrank.experiments.rows import summary
+    from olrank.experiments.running.config import read_config
+    from olrank.experiments.running.device import keep_compiled
+    from olrank.experiments.running.progress import reporter
+    from olrank.experiments.running.run import run
 
     settings = read_config(config)
     folder = out or Path("results") / settings.name
     keep_compiled()
     told = reporter(_console(stderr=True))
-    try:
+    with _goes_on():
         outcome = run(settings, folder, told, device=device, cluster=cluster, elsewhere=bare)
-    except KeyboardInterrupt:
-        typer.echo(
-            "olrank: stopped. The same command goes on from the parts that are done.", err=True
-        )
-        raise typer.Exit(130) from None
     console = _console()
-    console.print(results.table(outcome.summary))
+    console.print(summary.table(outcome.summary))
     for written in ("rows.parquet", "run.json", "summary.json", "figures"):
         console.print(f"{folder / written}", markup=False, soft_wrap=True)
 
@@ -163,10 +172,10 @@ def reproduce_paper(
     bare: BareOption = None,
 ) -> None:
     """Run the paper's experiments: search settings, run all rankers, draw, check its claims."""
-    from olrank.experiments.device import keep_compiled
-    from olrank.experiments.progress import reporter
-    from olrank.experiments.protocol import PAPER, QUICK
-    from olrank.experiments.reproduce import reproduce
+    from olrank.experiments.paper.protocol import PAPER, QUICK
+    from olrank.experiments.paper.reproduce import reproduce
+    from olrank.experiments.running.device import keep_compiled
+    from olrank.experiments.running.progress import reporter
 
     protocol = (QUICK if quick else PAPER).changed(
         rounds=rounds, seeds=seeds, folds=folds, search_rounds=search_rounds,
@@ -175,19 +184,50 @@ def reproduce_paper(
     folder = out or Path("results") / ("reproduce-quick" if quick else "reproduce")
     keep_compiled()
     told, console = reporter(_console(stderr=True)), _console(stderr=True)
-    try:
+    with _goes_on():
         written = reproduce(
             data, folder, figure=figure, quick=quick, protocol=protocol, device=device,
             elsewhere=bare, progress=told,
             say=lambda line: console.print(line, markup=False, soft_wrap=True),
         )  # fmt: skip
-    except KeyboardInterrupt:
-        typer.echo(
-            "olrank: stopped. The same command goes on from the parts that are done.", err=True
-        )
-        raise typer.Exit(130) from None
     for path in written:
         typer.echo(path)
+
+
+class Stage(StrEnum):
+    """A stage of a contest."""
+
+    search = "search"
+    choose = "choose"
+    evaluate = "evaluate"
+    robust = "robust"
+    report = "report"
+
+
+@app.command("contest")
+def hold_contest(
+    config: Annotated[Path, typer.Argument(metavar="CONTEST.toml", help="Who, on what data.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; the config's own if left out.")
+    ] = None,
+    stage: Annotated[
+        Stage | None, typer.Option(help="The next one that is not done if left out.")
+    ] = None,
+    device: DeviceOption = None,
+    bare: BareOption = None,
+) -> None:
+    """Choose one preset for all data sets on validation data; hold it against tuned baselines."""
+    from olrank.experiments.contest.config import read_contest
+    from olrank.experiments.contest.contest import run
+    from olrank.experiments.contest.ground import Ground
+    from olrank.experiments.running.device import keep_compiled
+    from olrank.experiments.running.progress import reporter
+
+    told, console = reporter(_console(stderr=True)), _console(stderr=True)
+    ground = Ground(read_contest(config), out or config.parent, device, bare, told)
+    keep_compiled()
+    with _goes_on():
+        run(ground, stage, lambda line: console.print(line, markup=False, soft_wrap=True))
 
 
 @app.command("published")
@@ -197,10 +237,11 @@ def compare_published(
     ],
 ) -> None:
     """Put a finished run beside published numbers, and say where the two differ."""
-    from olrank.experiments import published, results
+    from olrank.experiments.reports import published
+    from olrank.experiments.rows import files
 
     compared = published.compare(folder)
-    results.write_text(published.markdown(compared), folder / "published.md")
+    files.write_text(published.markdown(compared), folder / "published.md")
     _console().print(published.table(compared))
     if not compared["agrees"].all():
         raise typer.Exit(1)
@@ -211,7 +252,7 @@ def redraw_figures(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with rows.parquet.")],
 ) -> None:
     """Redraw the figures of a finished run from its rows."""
-    from olrank.experiments.report import draw
+    from olrank.experiments.reports.report import draw
 
     for path in draw(folder):
         typer.echo(path)
@@ -225,7 +266,7 @@ def report_folder(
     ] = None,
 ) -> None:
     """Write figures, tables and claims of a finished run from its rows."""
-    from olrank.experiments.report import report
+    from olrank.experiments.reports.report import report
 
     for path in report(folder, base):
         typer.echo(path)
@@ -239,7 +280,7 @@ def build_pages(
     docs: Annotated[Path, typer.Option(help="Folder to write the pages into.")] = Path("docs"),
 ) -> None:
     """Write a page for every experiment with a page.md, all numbers taken from its rows."""
-    from olrank.experiments.pages import build
+    from olrank.experiments.reports.pages import build
 
     for path in build(experiments, docs):
         typer.echo(path)

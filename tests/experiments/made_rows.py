@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from olrank.engine.measure import Line, Options
+from olrank.engine.bare import Task
 from olrank.types import Dataset, Fold
 
 ROUNDS = (1, 10, 100)
@@ -54,7 +54,7 @@ def made_rows(
 
 
 class FakeSimulate:
-    """Stands in for `simulate_lines`: remembers its calls, and may fail at one of them."""
+    """Stands in for `simulate_task`: remembers its calls, and may fail at one of them."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.calls: list[dict[str, Any]] = []
@@ -62,19 +62,15 @@ class FakeSimulate:
 
     def __call__(
         self,
-        ranker: str,
-        data: Dataset,
-        held_out: dict[str, Dataset],
-        lines: list[Line],
-        options: Options,
+        task: Task,
         progress: Callable[[int, int], None],
         batched: Callable[[int], None],
         so_far: Callable[[list[int], pl.DataFrame], None] | None = None,
     ) -> pl.DataFrame:
         if len(self.calls) == self.fails_at:
             raise KeyboardInterrupt
-        given = {"ranker": ranker, "lines": lines, "held_out": held_out, "options": options}
-        self.calls.append(given)
+        self.calls.append(task._asdict())
+        lines, options = task.lines, task.options
         progress(options.rounds // 2, options.rounds)
         batched(len(lines))
         return made_rows(

@@ -1,6 +1,10 @@
 """Experiments: one TOML file in, rows and figures out.
 
-config.py reads the file, parts.py says what runs together, run.py goes through the parts here or on
-a cluster, simulate.py runs one of them on what device.py found, progress.py says how far it is, and
-results.py writes what came out.
+running    one config: what runs together, here or on a cluster, and how far it is
+reports    figures, tables, claims and pages, from rows alone
+paper      the paper's Section 5 end to end, and what its theory says, measured
+contest    one preset for all data sets, chosen on validation data, against tuned baselines
+rows       what all of them leave behind and read: rows.parquet and what is said of it
+
+Imports go one way: paper | contest > running | reports > rows.
 """

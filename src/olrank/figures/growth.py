@@ -60,7 +60,6 @@ def draw(rows: pl.DataFrame, path: Path, sheet: _Sheet) -> Path:
             panel.set_title(title)
             panel.set_xlabel("round")
             panel.set_ylabel(label)
-        lines = {line.get_label(): line for panel in axes[0] for line in panel.get_lines()}
-        page.legend(figure, [lines[name] for name in settings if name in lines])
+        page.legend(figure, page.curves_in(axes[0], settings))
         page.headline(figure, sheet.title)
         return style.save(figure, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -30,8 +31,13 @@ def page(
     wrapped = textwrap.wrap(caption, width=int(17.5 * width))
     height = _PANEL[1] * n_lines + 0.45 + 0.17 * len(wrapped)
     figure = Figure(figsize=(width, height), layout="constrained")
-    figure.supxlabel("\n".join(wrapped), x=0.01, ha="left", fontsize=7.5, color="#444444")
+    below(figure, wrapped)
     return figure, figure.subplots(n_lines, n_columns, squeeze=False, **shared)
+
+
+def below(figure: Figure, caption: list[str]) -> None:
+    """Put a caption's lines below all panels."""
+    figure.supxlabel("\n".join(caption), x=0.01, ha="left", fontsize=7.5, color="#444444")
 
 
 def headline(figure: Figure, title: str) -> None:
@@ -42,6 +48,12 @@ def headline(figure: Figure, title: str) -> None:
 def legend(figure: Figure, handles: list[Artist], title: str | None = None) -> None:
     """Put the legend on the right, outside the panels."""
     figure.legend(handles=handles, loc="outside right center", handlelength=3.2, title=title)
+
+
+def curves_in(panels: Iterable[Axes], titles: Iterable[str]) -> list[Artist]:
+    """For a legend: one curve of each title that some panel has drawn, in this order."""
+    drawn = {curve.get_label(): curve for panel in panels for curve in panel.get_lines()}
+    return [drawn[title] for title in titles if title in drawn]
 
 
 def wrapped(n_panels: int, n_columns: int, caption: str, **rest: Any) -> tuple[Figure, list[Axes]]:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from olrank.errors import DataError
-from olrank.figures import style
+from olrank.figures import page, style
 from olrank.metrics.compare import interval
 
 _USERS = ("perfect", "navigational", "informational")
@@ -84,11 +84,10 @@ def _grid(
                 axes.set_ylabel(f"{place}{curves.label}")
     for axes in grid[-1]:
         axes.set_xlabel("round")
-    handles = {h.get_label(): h for axes in grid.flat for h in axes.get_lines()}
-    shown = [handles[title] for title in looks if title in handles]
+    shown = page.curves_in(grid.flat, looks)
     figure.legend(handles=shown, loc="outside right upper", handlelength=3.2)
-    figure.suptitle(curves.title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-    figure.supxlabel("\n".join(caption), x=0.01, ha="left", fontsize=7.5, color="#444444")
+    page.headline(figure, curves.title)
+    page.below(figure, caption)
     return figure
 
 

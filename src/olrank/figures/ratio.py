@@ -49,7 +49,6 @@ def draw(rows: pl.DataFrame, path: Path, ranker: str = "olranknet") -> Path:
             panel.set_xlabel("round")
         for panel in axes[::4]:
             panel.set_ylabel(_CURVES.label)
-        lines = {line.get_label(): line for panel in axes for line in panel.get_lines()}
-        page.legend(figure, [lines[user] for user in users], "user")
+        page.legend(figure, page.curves_in(axes, users), "user")
         page.headline(figure, _CURVES.title)
         return style.save(figure, path)

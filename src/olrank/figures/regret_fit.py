@@ -6,7 +6,6 @@ from pathlib import Path
 
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 
 from olrank.errors import DataError
 from olrank.figures import page, style
@@ -71,7 +70,6 @@ def _draw(
         colour, line = _FITTED[fit.shape]
         label = f"{fit.shape}: R² {fit.r_squared:.4f}"
         axes.plot(rounds, fit.at(rounds), color=colour, linestyle=line, linewidth=1.2, label=label)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     handles, labels = axes.get_legend_handles_labels()
     fitted = [(h, text) for h, text in zip(handles, labels, strict=True) if "R²" in text]
     axes.legend(*zip(*fitted, strict=True), loc="lower right", fontsize=7.5)

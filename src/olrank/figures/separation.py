@@ -30,7 +30,7 @@ def draw(points: pl.DataFrame, path: Path) -> Path:
     """Draw projected documents, one panel a data set.
 
     Args:
-        points: dataset, grade, predicted, x, y; see `experiments.separation.separate`.
+        points: dataset, grade, predicted, x, y; see `experiments.paper.separation`.
         path: the SVG to write.
     """
     names = points["dataset"].unique(maintain_order=True).to_list()

@@ -1,0 +1,79 @@
+"""Where entrants meet: a fold's train part, and the one part that they are judged on.
+
+A search is judged on the validation part, and its arenas do not hold the test part at all. Where a
+set comes without a validation part, a fifth of its train queries is cut off for the search, by a
+fixed seed; the evaluation learns from all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from olrank.experiments.contest.config import Contest, ContestData
+from olrank.experiments.rows.choice import validation_metric
+from olrank.experiments.running.load import load_folds, with_validation
+from olrank.types import Dataset, Fold
+
+
+class Arena(NamedTuple):
+    """One fold as one stage sees it.
+
+    Attributes:
+        fold: its name.
+        train: queries are drawn from it.
+        judged: how well they did is measured on it.
+        metric: what rows call that.
+    """
+
+    fold: str
+    train: Dataset
+    judged: Dataset
+    metric: str
+
+    @property
+    def dataset(self) -> str:
+        """The data set's name."""
+        return self.train.name
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Of both parts."""
+        return {"train": self.train.checksum, self.metric: self.judged.checksum}
+
+
+def search_arenas(contest: Contest) -> list[Arena]:
+    """The first folds of every set, judged on their validation parts."""
+    k = contest.evaluate.k
+    arenas = []
+    for index, data in enumerate(contest.data):
+        for fold in folds_of(data)[: contest.n_folds(index)]:
+            train, validation = with_validation(fold)[1:3]
+            arenas.append(Arena(fold.name, train, validation, validation_metric(k)))
+    return arenas
+
+
+def evaluate_arenas(contest: Contest) -> list[Arena]:
+    """Every fold of every set, judged on its test part."""
+    metric = f"ndcg@{contest.evaluate.k}"
+    return [
+        Arena(fold.name, fold.train, fold.test, metric)
+        for data in contest.data
+        for fold in folds_of(data)
+    ]
+
+
+def first_folds(arenas: list[Arena], n: int | None) -> list[Arena]:
+    """The first n of every set; all when None."""
+    found: dict[str, list[Arena]] = {}
+    for arena in arenas:
+        found.setdefault(arena.dataset, []).append(arena)
+    return [arena for several in found.values() for arena in several[:n]]
+
+
+def folds_of(data: ContestData) -> list[Fold]:
+    """The folds of a set, under the name that the contest gives it."""
+    return [
+        Fold(fold.name, *(replace(part, name=data.name) for part in fold[1:]))
+        for fold in load_folds(data)
+    ]

@@ -1,0 +1,151 @@
+"""One TOML file in, a checked `Contest` out.
+
+name = "best"
+[[data]]                    # as [data] of a run, with a name; two or more
+name = "MQ2008"
+path = "${OLRANK_DATA}/MQ2008"
+[search]                    # on the train part, judged on the validation part
+users = ["perfect", "informational"]
+stop = ["clicked", "examined"]
+rounds = 5000
+seeds = 2                   # others than the evaluated ones, unless they are listed
+folds = 2                   # the first two of each set, or a list: one number a set
+# replicas_at_once = 512    # lines of one task; a task has ten minutes on some machines
+[evaluate]                  # on the test part, with what was chosen
+rounds = 5000
+seeds = 30
+[[robust]]                  # the same under other conditions
+name = "taste-changes"
+users = ["informational"]
+taste_changes_after = 2500
+folds = 2                   # the first two of each set; all unless given
+[[baseline]]                # to beat; lists are grids, tuned for each set, user and stop rule
+name = "pdgd-linear"
+settings = { learning_rate = [0.1, 0.01] }
+[[candidate]]               # designs and grids that one setting is chosen from, for all sets
+name = "olranknet"
+settings = { pull = [1.0, 10.0] }
+[[reference]]               # shown beside; tuned like a baseline where it has a grid
+name = "skyline"
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from olrank.experiments.reports.verdicts import BEST, LEFT_OUT
+from olrank.experiments.running.config import (
+    Count,
+    DataConfig,
+    MeasuredConfig,
+    RankerConfig,
+    Slug,
+    StageConfig,
+    check_data,
+    check_ranker,
+    check_users,
+    differ,
+)
+from olrank.experiments.running.toml import Section, as_list, numbered, parse, read_text
+
+_SEARCH = 1000  # nobody evaluates so many seeds
+
+
+class ContestData(DataConfig):
+    """A data set with the name that rows call it by."""
+
+    name: Slug
+
+
+class SearchConfig(StageConfig):
+    """The search for settings."""
+
+    folds: Count | list[Count] = 2
+
+    @property
+    def seed_list(self) -> list[int]:
+        """Apart from the seeds that are evaluated, unless they are listed."""
+        seeds = super().seed_list
+        return [_SEARCH + seed for seed in seeds] if isinstance(self.seeds, int) else seeds
+
+
+class RobustConfig(StageConfig):
+    """A condition that nobody was tuned for."""
+
+    name: Slug
+    taste_changes_after: Count | None = None
+    folds: Count | None = None
+
+
+Rankers = Annotated[list[RankerConfig], BeforeValidator(as_list)]
+
+
+class Contest(Section):
+    """A whole contest."""
+
+    name: Slug
+    data: Annotated[list[ContestData], Field(min_length=2)]
+    search: SearchConfig = SearchConfig()
+    evaluate: MeasuredConfig = MeasuredConfig()
+    robust: list[RobustConfig] = []
+    baseline: Annotated[Rankers, Field(min_length=1)]
+    candidate: Annotated[Rankers, Field(min_length=1)]
+    reference: Rankers = []
+
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """(user, stop rule) that settings are tuned for."""
+        return [(user, stop) for user in self.search.users for stop in self.search.stop]
+
+    def n_folds(self, index: int) -> int:
+        """How many folds of a set are searched on."""
+        folds = self.search.folds
+        return folds if isinstance(folds, int) else folds[index]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Contest:
+        rankers = differ([*self.baseline, *self.candidate, *self.reference])
+        for ranker in rankers:
+            if ranker.title in (BEST, LEFT_OUT):
+                raise ValueError(f'"{ranker.title}" is what the winner is called. Use another.')
+        for kind, names in (
+            ("data sets", [data.name for data in self.data]),
+            ("robust conditions", [one.name for one in self.robust]),
+        ):
+            if len(set(names)) < len(names):
+                raise ValueError(f"two {kind} are called the same: {', '.join(names)}.")
+        for what in ("users", "stop"):
+            unknown = set(getattr(self.evaluate, what)) - set(getattr(self.search, what))
+            if unknown:
+                raise ValueError(
+                    f"[evaluate] {what} has {', '.join(sorted(unknown))}, which [search] has not: "
+                    "nothing would be tuned for it."
+                )
+        if isinstance(self.search.folds, list) and len(self.search.folds) != len(self.data):
+            raise ValueError(
+                f"[search] folds: one number for each of the {len(self.data)} sets, or one for all."
+            )
+        return self
+
+
+def read_contest(path: Path) -> Contest:
+    """The contest in this TOML file."""
+    return parse_contest(read_text(path), path.name)
+
+
+def parse_contest(text: str, source: str = "contest.toml") -> Contest:
+    """The contest written in this text; `source` is what errors call it."""
+    contest = parse(Contest, text, source)
+    for i, data in enumerate(contest.data):
+        check_data(data, f"{source}, [data{numbered(i, len(contest.data))}]")
+    check_users(contest.search, f"{source}, [search]")
+    for i, robust in enumerate(contest.robust):
+        check_users(robust, f"{source}, [robust{numbered(i, len(contest.robust))}]")
+    for kind in ("baseline", "candidate", "reference"):
+        rankers = getattr(contest, kind)
+        for i, ranker in enumerate(rankers):
+            check_ranker(ranker, f"{source}, [{kind}{numbered(i, len(rankers))}]")
+    return contest

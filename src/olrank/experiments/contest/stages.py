@@ -1,0 +1,190 @@
+"""The stages of a contest; contest.py says what each reads and leaves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from olrank.engine.measure import Options
+from olrank.experiments.contest import entrants
+from olrank.experiments.contest.arena import evaluate_arenas, first_folds, search_arenas
+from olrank.experiments.contest.choose import choose as choose_from
+from olrank.experiments.contest.config import Contest, RobustConfig
+from olrank.experiments.contest.ground import Ground, checksum
+from olrank.experiments.contest.tasks import Entrant, make_jobs
+from olrank.experiments.reports import chosen as chosen_page
+from olrank.experiments.reports import contest as reported
+from olrank.experiments.rows import files
+from olrank.experiments.running.config import StageConfig
+from olrank.experiments.running.device import use_device
+from olrank.experiments.running.jobs import Job, Runner
+
+_CURVES = ("ranker", "dataset", "fold", "user", "stop", "round", "metric")
+
+Say = Callable[[str], None]
+
+
+def search(ground: Ground, say: Say) -> None:
+    """Every grid point on the train parts, judged on the validation parts."""
+    contest, stage = ground.contest, ground.contest.search
+    arenas = search_arenas(contest)
+    field_ = entrants.searched(contest)
+    options = _options(contest, stage, evaluate_after=(stage.rounds,))
+    n_points = len(field_) // len(contest.cells)
+    say(f"search: {n_points} settings on {len(arenas)} folds, judged on their validation parts.")
+
+    def jobs(device: str) -> list[Job]:
+        return [
+            job
+            for arena in arenas
+            for title, some in _apart(field_).items()
+            for job in make_jobs(title, arena, some, options, device, stage.replicas_at_once)
+        ]
+
+    rows, parts = _finish(ground, jobs)
+    offline = pl.col("metric").str.starts_with("validation_")
+    kept = rows.filter(offline | (pl.col("metric") == "online_ndcg")).drop("condition")
+    files.write_rows(kept, ground.out / "search.parquet")
+    ground.write_record("search", arenas, parts)
+
+
+def _apart(field_: list[Entrant]) -> dict[str, list[Entrant]]:
+    """Each candidate by itself: another one must not make the rest run again."""
+    found: dict[str, list[Entrant]] = {}
+    for one in field_:
+        title = f"search {one.title}" if one.role == "candidate" else "search"
+        found.setdefault(title, []).append(one)
+    return found
+
+
+def choose(ground: Ground, say: Say) -> None:
+    """Settings, from the rows of the search."""
+    searched = ground.out / "search.parquet"
+    content = {"search_sha256": checksum(searched), **choose_from(files.read_rows(searched))}
+    file = ground.out / "chosen.json"
+    fresh = file.with_name(".chosen.json")
+    files.write_json(content, fresh)
+    try:
+        ground.check_frozen(checksum(fresh))
+        fresh.replace(file)
+    finally:
+        fresh.unlink(missing_ok=True)
+    files.write_text(chosen_page.markdown(content), ground.out / "chosen.md")
+    winner = content["final"]
+    say(f"choose: {winner['ranker']} {winner['label']}, mean score {winner['score']:+.4f}.")
+
+
+def evaluate(ground: Ground, say: Say) -> None:
+    """What was chosen, on the test parts."""
+    contest, chosen = ground.contest, ground.chosen()
+    ground.check_frozen(checksum(ground.out / "chosen.json"))
+    arenas = evaluate_arenas(contest)
+    options = _options(contest, contest.evaluate, per_query=True)
+    say(f"evaluate: {len(arenas)} folds, on their test parts.")
+
+    def jobs(device: str) -> list[Job]:
+        at_once = contest.evaluate.replicas_at_once
+        return [
+            job
+            for arena in arenas
+            for field_ in [entrants.evaluated(contest, chosen, arena.dataset)]
+            for job in make_jobs("evaluate", arena, field_, options, device, at_once)
+        ]
+
+    rows, parts = _finish(ground, jobs)
+    _write_evaluated(rows.drop("condition"), options.rounds, ground.out)
+    ground.write_record("evaluate", arenas, parts)
+
+
+def _write_evaluated(rows: pl.DataFrame, last: int, out: Path) -> None:
+    """The last round of every run, the mean over seeds on the way there, and single queries."""
+    of_runs, of_queries = files.apart(rows)
+    files.write_rows(of_runs.filter(pl.col("round") == last), out / "rows.parquet")
+    curve = pl.col("metric").str.starts_with("ndcg@") | (pl.col("metric") == "online_ndcg")
+    curves = of_runs.filter(curve).group_by(_CURVES, maintain_order=True)
+    means = curves.agg(pl.col("value").mean().cast(pl.Float32))
+    _write(means, out / "curves.parquet")
+    columns = ("ranker", "dataset", "fold", "user", "stop", "query")
+    _write(of_queries.select(*columns, pl.col("value").cast(pl.Float32)), out / "queries.parquet")
+
+
+def _write(frame: pl.DataFrame, file: Path) -> None:
+    files.atomically(file, lambda part: frame.write_parquet(part, compression="zstd"))
+
+
+def robust(ground: Ground, say: Say) -> None:
+    """The same under conditions nobody was tuned for."""
+    contest, chosen = ground.contest, ground.chosen()
+    ground.check_frozen(checksum(ground.out / "chosen.json"))
+    if not contest.robust:
+        say("robust: the config has no [[robust]] condition.")
+        return
+    arenas = evaluate_arenas(contest)
+    say(f"robust: {len(contest.robust)} conditions on {len(arenas)} folds.")
+
+    def jobs(device: str) -> list[Job]:
+        found = []
+        for i, alike in enumerate(_alike(contest.robust)):
+            first = alike[0]
+            options = _options(
+                contest, first, evaluate_after=(first.rounds,),
+                taste_changes_after=first.taste_changes_after,
+            )  # fmt: skip
+            for arena in first_folds(arenas, first.folds):
+                field_ = [
+                    one
+                    for robust in alike
+                    for one in entrants.under(contest, robust, chosen, arena.dataset)
+                ]
+                title, at_once = f"robust {i + 1}", first.replicas_at_once
+                found += make_jobs(title, arena, field_, options, device, at_once)
+        return found
+
+    rows, parts = _finish(ground, jobs)
+    files.write_rows(rows, ground.out / "robust.parquet")
+    ground.write_record("robust", arenas, parts)
+
+
+def _alike(conditions: list[RobustConfig]) -> list[list[RobustConfig]]:
+    """Conditions that differ in users alone run together."""
+    found: dict[tuple[Any, ...], list[RobustConfig]] = {}
+    for one in conditions:
+        limits = (one.folds, one.replicas_at_once)
+        key = (one.rounds, *one.seed_list, one.taste_changes_after, *limits)
+        found.setdefault(key, []).append(one)
+    return list(found.values())
+
+
+def report(ground: Ground, say: Say) -> None:
+    """Tables and the figure, from rows."""
+    for path in reported.write(ground.out):
+        say(str(path))
+    if all(ground.is_done(stage) for stage in ("search", "choose", "evaluate", "robust")):
+        shutil.rmtree(ground.out / "parts", ignore_errors=True)
+
+
+def _options(contest: Contest, stage: StageConfig, **rest: Any) -> Options:
+    measured = contest.evaluate
+    return Options(
+        rounds=stage.rounds, seeds=tuple(stage.seed_list),
+        k=measured.k, gamma=measured.gamma, empty=measured.empty, **rest,
+    )  # fmt: skip
+
+
+def _finish(
+    ground: Ground, jobs: Callable[[str], list[Job]]
+) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """The rows of all jobs, and what each says of itself; raises while some wait elsewhere."""
+    device = use_device(ground.device) if ground.elsewhere is None else ground.device or "gpu"
+    coming = jobs(device)
+    with ground.progress as heard:
+        heard.begin({job.title: job.load for job in coming})
+        runner = Runner(ground.out, heard, ground.elsewhere)
+        frames = runner.finish(coming)
+        runner.wait()
+    assert frames is not None
+    return pl.concat(frames, how="diagonal"), runner.about

@@ -1,0 +1,226 @@
+"""The paper's Section 5 end to end: find data, search settings, run, draw, check the claims.
+
+Everything that takes time is a job whose rows are kept when it is done; the same command goes on
+where it was stopped. What comes out is drawn from the rows in the folder alone (`report`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from olrank.errors import ConfigError, unknown_name
+from olrank.experiments.paper import stages
+from olrank.experiments.paper.estimate import estimate_s, in_words
+from olrank.experiments.paper.found import Found, find_sets, folds_of, made_up
+from olrank.experiments.paper.protocol import PAPER, QUICK, Protocol
+from olrank.experiments.paper.side import by_file, side_jobs
+from olrank.experiments.reports import report
+from olrank.experiments.rows import choice, files
+from olrank.experiments.running.device import use_device
+from olrank.experiments.running.jobs import Job, Runner
+from olrank.experiments.running.kept import checksums
+from olrank.experiments.running.machine import machine, took, versions
+from olrank.experiments.running.progress import Reporter, Silent
+from olrank.types import Dataset, Fold
+
+FIGURES = {
+    "nonlinearity": {"separation"},
+    "offline": {"runs"},
+    "online": {"runs"},
+    "ratio": {"olranknet"},
+    "regret": {"gap"},
+    "coverage": {"known_h"},
+    "all": {"separation", "runs", "longer", "outside", "gap", "known_h", "dimensions"},
+}
+"""What can be asked for, and which parts of the work it takes."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The data sets of a reproduction: what was found, and the folds of each."""
+
+    found: list[Found]
+    folds: list[list[Fold]]
+
+    def places(self, device: str) -> list[stages.Place]:
+        """Every fold that is run."""
+        return [stages.Place(fold, device) for folds in self.folds for fold in folds]
+
+
+def reproduce(
+    data: Path | None,
+    out: Path,
+    *,
+    figure: str = "all",
+    quick: bool = False,
+    protocol: Protocol | None = None,
+    device: str | None = None,
+    elsewhere: Path | None = None,
+    progress: Reporter | None = None,
+    say: Say = lambda line: None,
+) -> list[Path]:
+    """Run what a figure needs and draw it.
+
+    Args:
+        data: a folder with public sets; made-up shapes when None, or when nothing is found there.
+        out: the folder to fill; what an earlier run left there is used.
+        figure: a name of `FIGURES`.
+        quick: the smallest form.
+        protocol: how to compare; the paper's, or the quick one, when None.
+        device: "cpu" or "gpu"; an accelerator where there is one when None.
+        elsewhere: a folder for a bare machine (see engine.bare): simulations that ran there are
+            taken from it, the others are written into it, and the command waits for them.
+        progress: hears how far it is.
+        say: hears sentences for a person.
+
+    Returns:
+        The figures and pages that were written.
+    """
+    if figure not in FIGURES:
+        raise unknown_name("figure", figure, FIGURES, "--figure")
+    protocol = protocol or (QUICK if quick else PAPER)
+    needs = FIGURES[figure]
+    if needs == {"olranknet"}:
+        protocol, needs = protocol.only(("olranknet",)), {"runs"}
+    started = datetime.now(UTC)
+    kind = use_device(device) if elsewhere is None else device or "gpu"
+    sets = find_data(data, protocol, say)
+    out.mkdir(parents=True, exist_ok=True)
+    places = sets.places(kind)
+    side = side_jobs(needs, protocol, sets.folds, kind, say)
+    coming = [*_main_jobs(needs, protocol, places), *side]
+    loads = {job.title: job.load for job in coming}
+    seconds = estimate_s(_costed(coming, places), kind)
+    say(f"{len(coming)} parts, about {in_words(seconds)} on this machine ({kind}).")
+    with progress or Silent() as told:
+        told.begin(loads)
+        runner = Runner(out, told, elsewhere)
+        _run(needs, protocol, places, side, out, runner)
+    record = _record(protocol, sets, started, runner.about, figure, quick)
+    files.write_json(record, out / "run.json")
+    written = report.report(out)
+    shutil.rmtree(out / "parts", ignore_errors=True)
+    return written
+
+
+def find_data(data: Path | None, protocol: Protocol, say: Say) -> Sets:
+    """The sets to run on, with what each is said to a person."""
+    found: list[Found] = []
+    if data is not None:
+        looked = find_sets(data)
+        found = looked.found
+        for line in looked.passed_over:
+            say(f"passed over {line}")
+        if not found:
+            say(f"{data}: no data set found; falling back on made-up shapes.")
+    found = found or made_up(protocol.shapes)
+    folds = [folds_of(one.source)[: protocol.folds] for one in found]
+    for one, parts in zip(found, folds, strict=True):
+        n_folds = f"{len(parts)} fold{'s' * (len(parts) > 1)}"
+        say(f"{parts[0].train.name}: {one.told} {n_folds}.")
+    names = [parts[0].train.name for parts in folds]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"two data sets are called the same: {', '.join(names)}. Rename one.")
+    return Sets(found, folds)
+
+
+def _main_jobs(needs: set[str], protocol: Protocol, places: list[stages.Place]) -> list[Job]:
+    """Titles and loads of the runs, before settings are chosen."""
+    if "runs" not in needs:
+        return []
+    longer = stages.longer_jobs(protocol, places, None) if "longer" in needs else []
+    final = stages.final_jobs(protocol, places, None)
+    return [*stages.search_jobs(protocol, places), *final, *longer]
+
+
+def _run(
+    needs: set[str],
+    protocol: Protocol,
+    places: list[stages.Place],
+    side: list[Job],
+    out: Path,
+    runner: Runner,
+) -> None:
+    """Work through all jobs, and write their rows into the folder."""
+    if "runs" in needs:
+        _compare(protocol, places, out, runner, "longer" in needs)
+    for name, jobs in by_file(side).items():
+        if (found := runner.finish(jobs)) is not None:
+            _save(pl.concat(found, how="diagonal"), out, name)
+    runner.wait()
+
+
+def _compare(
+    protocol: Protocol, places: list[stages.Place], out: Path, runner: Runner, longer: bool
+) -> None:
+    """Search, run what was chosen, run PDGD longer; each stage needs the one before it."""
+    chosen = None
+    if protocol.search_seeds is not None:
+        searched = runner.finish(stages.search_jobs(protocol, places))
+        if searched is None:
+            return
+        judged = pl.concat(searched) if searched else None
+        chosen = choice.choose(judged) if judged is not None else {}
+        if judged is not None:
+            _save(files.settle(judged), out, "search")
+    final = runner.finish(stages.final_jobs(protocol, places, chosen))
+    if final is None and chosen is None:
+        return
+    if final is not None:
+        rows = pl.concat(final)
+        chosen = choice.choose(rows) if chosen is None else chosen
+        files.write_rows(choice.keep_chosen(rows, chosen), out / "rows.parquet")
+    more = runner.finish(stages.longer_jobs(protocol, places, chosen)) if longer else None
+    if more:
+        files.write_rows(pl.concat(more), out / "longer.parquet")
+
+
+def _costed(jobs: Iterable[Job], places: list[stages.Place]) -> list[tuple[Job, str, Dataset]]:
+    """Each job with its ranker and its data, as far as the estimate knows them."""
+    by_name = {place.dataset: place.fold.train for place in places}
+    first = places[0].fold.train
+    found = []
+    for job in jobs:
+        name = job.title.split(",")[0]
+        ranker = str(job.determined_by.get("ranker", "olranknet"))
+        found.append((job, ranker, by_name.get(name, first)))
+    return found
+
+
+def _save(rows: pl.DataFrame, out: Path, name: str) -> None:
+    file = out / f"{name}.parquet"
+    files.atomically(file, lambda partial: rows.write_parquet(partial, compression="zstd"))
+
+
+def _record(
+    protocol: Protocol,
+    sets: Sets,
+    started: datetime,
+    parts: list[dict[str, Any]],
+    figure: str,
+    quick: bool,
+) -> dict[str, Any]:
+    return {
+        "command": {"figure": figure, "quick": quick},
+        "protocol": {**vars(protocol), "grids": {k: dict(v) for k, v in protocol.grids.items()}},
+        "data": {
+            folds[0].train.name: {
+                "told": one.told,
+                "folds": {fold.name: checksums(fold) for fold in folds},
+            }
+            for one, folds in zip(sets.found, sets.folds, strict=True)
+        },
+        "versions": versions(),
+        "machine": machine(),
+        **took(started),
+        "parts": parts,
+    }

@@ -1,0 +1,99 @@
+"""A contest's report, from its rows alone: table.md, chosen.md and the figure.
+
+A report is refused when chosen.json is not the choice that the test parts were opened with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from olrank.errors import DataError, unknown_name
+from olrank.experiments.reports import chosen, verdicts
+from olrank.experiments.reports.contest_tables import PARTS, Found
+from olrank.experiments.reports.resampling import resample
+from olrank.experiments.reports.verdicts import BEST, LEFT_OUT, MARGIN
+from olrank.experiments.rows import files
+from olrank.figures import differences
+
+_FILES = (
+    "chosen.json", "run.json", "robust.json", "rows.parquet", "queries.parquet", "robust.parquet"
+)  # fmt: skip
+_TITLES = {
+    "verdict": "Verdict",
+    "cells": "Against the best baseline of every cell",
+    "rivals": "Against each rival, over all cells",
+    "closed": "Share of the distance from the best baseline to the skyline",
+    "robust": "Other conditions",
+    "means": "All means",
+    "all": "Every comparison",
+}
+
+
+def is_contest(folder: Path) -> bool:
+    """Whether a folder holds a contest."""
+    return (folder / "chosen.json").is_file()
+
+
+def find(folder: Path) -> Found:
+    """What a folder holds; refuses rows of another choice than chosen.json's."""
+    return _find(folder, tuple(_checksum(folder / name) for name in _FILES))
+
+
+@cache
+def _find(folder: Path, checksums: tuple[str, ...]) -> Found:
+    for record in ("run.json", "robust.json"):
+        file = folder / record
+        if not file.is_file():
+            continue
+        if json.loads(file.read_text("utf-8"))["chosen_sha256"] != checksums[0]:
+            raise DataError(
+                f"{folder / 'chosen.json'}: has changed since the test parts were opened "
+                f"({record}). What it says now is not what was measured; put it back."
+            )
+    rows = files.read_rows(folder)
+    metric = verdicts.offline_metric(rows)
+    units = verdicts.last_values(rows).filter(metric=metric)
+    resampled = resample(pl.read_parquet(folder / "queries.parquet"), units)
+    other = folder / "robust.parquet"
+    return Found(
+        rows,
+        resampled,
+        {ours: verdicts.compare(rows, resampled, ours) for ours in (LEFT_OUT, BEST)},
+        files.read_rows(other) if other.is_file() else None,
+    )
+
+
+def _checksum(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+
+
+def write(folder: Path) -> list[Path]:
+    """The tables and the figure of a contest."""
+    files.write_text(text(folder), folder / "table.md")
+    return [folder / "table.md", *draw(folder)]
+
+
+def text(folder: Path) -> str:
+    """All tables, as table.md holds them."""
+    parts = [f"## {_TITLES[name]}\n\n{part(folder, name)}" for name in PARTS]
+    return "\n\n".join([f"# {folder.resolve().name}", *parts]) + "\n"
+
+
+def draw(folder: Path) -> list[Path]:
+    """The figure: differences with their intervals."""
+    compared = find(folder).compared[LEFT_OUT].filter(role="baseline")
+    return [differences.draw(compared, folder / "figures" / "differences.svg", MARGIN)]
+
+
+def part(folder: Path, name: str) -> str:
+    """One table of the contest, by name."""
+    if name == "chosen":
+        return chosen.markdown(json.loads((folder / "chosen.json").read_text("utf-8"))).strip()
+    if name not in PARTS:
+        raise unknown_name("part", name, [*PARTS, "chosen"])
+    return "\n".join(PARTS[name](find(folder))).strip()

@@ -1,0 +1,86 @@
+"""A contest's file: what it says, and what is wrong in it."""
+
+from pathlib import Path
+
+import pytest
+from experiments.contest.made_contest import CONTEST
+
+from olrank.errors import ConfigError
+from olrank.experiments.contest.config import parse_contest, read_contest
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_contest(text)
+    return str(caught.value)
+
+
+def test_a_contest_reads_as_it_is_written():
+    contest = parse_contest(CONTEST)
+    assert [data.name for data in contest.data] == ["one", "two"]
+    assert contest.cells == [("perfect", "clicked"), ("informational", "clicked")]
+    assert contest.robust[0].taste_changes_after == 15
+    assert [ranker.title for ranker in contest.candidate] == ["ours"]
+
+
+def test_a_search_uses_other_seeds_than_the_evaluation_unless_they_are_listed():
+    contest = parse_contest(CONTEST)
+    assert contest.search.seed_list == [1000, 1001]
+    assert contest.evaluate.seed_list == [0, 1, 2]
+    listed = parse_contest(CONTEST.replace("seeds = 2\nfolds", "seeds = [4, 5]\nfolds"))
+    assert listed.search.seed_list == [4, 5]
+
+
+def test_folds_may_be_one_number_or_one_a_set():
+    contest = parse_contest(CONTEST.replace("folds = 1", "folds = [2, 1]"))
+    assert [contest.n_folds(i) for i in (0, 1)] == [2, 1]
+    assert "one number for each of the 2 sets" in complaint(
+        CONTEST.replace("folds = 1", "folds = [2]")
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "said"),
+    [
+        ('label = "ours"', 'label = "best"', '"best" is what the winner is called'),
+        ('label = "ours"', "", 'two rankers are called "pdgd-linear"'),
+        ('name = "two"', 'name = "one"', "two data sets are called the same: one, one."),
+        (
+            'label = "ours"\nsettings = { learning_rate',
+            'label = "ours"\nsettings = { learning_rat',
+            'contest.toml, [candidate]: ranker pdgd-linear: no setting is called "learning_rat"',
+        ),
+        ('"perfect-flipped"', '"perfct"', '[robust 2] users: no user is called "perfct"'),
+        ('name = "two"\nsynthetic', 'name = "two"\nsyntetic', "[data 2] syntetic: no setting"),
+        ("folds = 1", "fold = 1", '[search] fold: no setting is called "fold". Known: '),
+        (
+            "taste_changes_after = 15",
+            "taste = 15",
+            '[robust 1] taste: no setting is called "taste"',
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(written, instead, said):
+    assert written in CONTEST
+    assert said in complaint(CONTEST.replace(written, instead, 1))
+
+
+def test_every_evaluated_cell_must_be_searched():
+    text = CONTEST.replace('[evaluate]\nusers = ["perfect"', '[evaluate]\nusers = ["navigational"')
+    assert "[evaluate] users has navigational, which [search] has not" in complaint(text)
+
+
+def test_the_committed_contest_holds_all_baselines_of_the_paper_in_every_cell():
+    best = Path(__file__).parents[3] / "experiments" / "best" / "contest.toml"
+    contest = read_contest(best)
+    assert len(contest.data) == 6
+    assert len(contest.cells) == 3 * 2
+    assert (contest.evaluate.rounds, len(contest.evaluate.seed_list)) == (5000, 30)
+    assert {ranker.name for ranker in contest.baseline} == {
+        "pdgd-linear",
+        "pdgd-neural",
+        "dbgd-linear",
+        "dbgd-neural",
+        "pairrank",
+        "epsilon-greedy",
+    }
