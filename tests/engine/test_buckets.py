@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olrank.engine.buckets import bucket_sizes
+from olrank.data.synthetic import synthetic_folds
+from olrank.engine.buckets import bucket_sizes, shared_sizes
 
 
 def padded(sizes, buckets):
@@ -45,3 +46,12 @@ def test_no_other_choice_of_cuts_costs_less(n_buckets):
         (*inner, levels[-1]) for n in range(n_buckets) for inner in combinations(levels[:-1], n)
     ]
     assert work(bucket_sizes(sizes, n_buckets)) == min(work(buckets) for buckets in every)
+
+
+def test_sizes_for_several_parts_hold_the_largest_query_of_each():
+    fold = synthetic_folds("small", queries=(20, 5, 40), seed=3)
+    parts = (fold.train, fold.test)
+    largest = max(int(part.sizes.max()) for part in parts)
+    found = shared_sizes(parts)
+    assert found[-1] - 16 < largest <= found[-1]
+    assert found == bucket_sizes(np.concatenate([part.sizes for part in parts]))

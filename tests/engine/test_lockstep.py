@@ -14,6 +14,7 @@ from oracle import metrics
 
 from olrank.data.synthetic import synthetic_folds
 from olrank.engine import lockstep
+from olrank.engine.buckets import shared_sizes
 from olrank.errors import ConfigError
 from olrank.rankers import table
 from olrank.types import Impression, Ranker, Ranking, Rows
@@ -253,3 +254,23 @@ def test_a_ranker_that_learns_gets_better_than_it_was():
 def test_rounds_that_never_come_cannot_be_evaluated(rounds):
     with pytest.raises(ConfigError, match="evaluate_after: rounds count from 1 to 3"):
         measure(in_order(False), rounds=3, evaluate_after=rounds)
+
+
+def test_folds_of_about_the_same_size_share_one_compiled_step():
+    made = small("pdgd-linear")
+    parts = [TRAIN.select(range(n)) for n in (13, 14)]  # both are rounded up to 14
+    sizes = shared_sizes(parts)
+    n_programs = []
+    for part in parts:
+        keys = keys_of(0)
+        lockstep.run(
+            made.ranker, [made.numbers], [USER], keys, part, [TEST], rounds=5, k=K, sizes=sizes
+        )
+        n_programs.append(lockstep._chunk._cache_size())
+    assert n_programs[0] == n_programs[1]
+
+
+def test_lengths_are_rounded_to_three_binary_digits():
+    assert [lockstep._rounded(n) for n in (1, 7, 8, 9, 13, 471, 9630)] == [
+        1, 7, 8, 10, 14, 512, 10240,
+    ]  # fmt: skip

@@ -63,7 +63,7 @@ def read(folder: Path, name: str) -> Task:
     """A task as it was described."""
     words = json.loads((folder / f"{name}.json").read_text())
     options = dict(words["options"])
-    for key in ("seeds", "evaluate_after"):
+    for key in ("seeds", "evaluate_after", "sizes"):
         options[key] = None if options[key] is None else tuple(options[key])
     return Task(
         ranker=words["ranker"],

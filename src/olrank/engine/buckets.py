@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
+from olrank.types import Dataset
+
 _STEP = 16  # sizes are multiples of it: vector units are filled, and there are few to choose from
 _POWER = 2.0  # ranking works on pairs of candidates
+
+
+def shared_sizes(parts: Iterable[Dataset]) -> tuple[int, ...]:
+    """Sizes for several sets, like the train parts of all folds: one compiled step serves them."""
+    return bucket_sizes(np.concatenate([part.sizes for part in parts]))
 
 
 def bucket_sizes(sizes: npt.ArrayLike, n_buckets: int = 6) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Queries(NamedTuple):
-    """A data set on the device.
+    """A data set on the device, its arrays perhaps longer than it is; see `place`.
 
     Attributes:
         rows: features and grades of all documents.
@@ -50,7 +50,8 @@ class Queries(NamedTuple):
         first: [n_queries] int32, first row of each query.
         n_docs: [n_queries] int32.
         ideal: [n_queries] ideal DCG@k.
-        slots: [max_docs] int32, 0, 1, ...; its length is the size of the largest query.
+        slots: [max_docs] int32, 0, 1, ...; at least as many as the largest query has documents.
+        n: int32, how many queries there are; what lies behind them has no documents.
     """
 
     rows: Rows
@@ -59,6 +60,7 @@ class Queries(NamedTuple):
     n_docs: Array
     ideal: Array
     slots: Array
+    n: Array
 
 
 class Measured(NamedTuple):
@@ -136,24 +138,47 @@ def evaluation_rounds(rounds: int, n_even: int = 20) -> list[int]:
     return sorted(r for r in log_spaced | even if 1 <= r <= rounds)
 
 
-def place(data: Dataset, k: int) -> Queries:
-    """Put a data set on the device, with its ideal DCG."""
+def place(data: Dataset, k: int, *, rounded: bool = False) -> Queries:
+    """Put a data set on the device, with its ideal DCG.
+
+    Args:
+        data: the set.
+        k: the cut-off of the ideal DCG.
+        rounded: round the arrays' lengths up, so that sets of about the same size, like the folds
+            of one, are served by one compiled program.
+    """
     dtype = jnp.result_type(float)
-    slots = jnp.arange(int(data.sizes.max()), dtype=jnp.int32)
-    first = jnp.asarray(data.offsets[:-1], jnp.int32)
-    n_docs = jnp.asarray(data.sizes, jnp.int32)
-    grades = jnp.asarray(data.grades, jnp.int32)
+    length = _rounded if rounded else int
+    slots = jnp.arange(length(int(data.sizes.max())), dtype=jnp.int32)
+    n_rows, n_queries = length(data.n_rows), length(data.n_queries)
+    first = jnp.asarray(_filled(data.offsets[:-1], n_queries), jnp.int32)
+    n_docs = jnp.asarray(_filled(data.sizes, n_queries), jnp.int32)
+    grades = jnp.asarray(_filled(data.grades, n_rows), jnp.int32)
     relevance = np.zeros(data.n_rows) if data.relevance is None else data.relevance
     mask = slots < n_docs[:, None]
     ids = jnp.where(mask, first[:, None] + slots, 0)
     return Queries(
-        rows=Rows(jnp.asarray(data.features, dtype), grades),
-        relevance=jnp.asarray(relevance, dtype),
+        rows=Rows(jnp.asarray(_filled(data.features, n_rows), dtype), grades),
+        relevance=jnp.asarray(_filled(relevance, n_rows), dtype),
         first=first,
         n_docs=n_docs,
         ideal=ndcgs.ideal_dcg(grades[ids], mask, k),
         slots=slots,
+        n=jnp.asarray(data.n_queries, jnp.int32),
     )
+
+
+def _rounded(n: int) -> int:
+    """The next number of at most three binary digits and zeros: 1 to 8, 10, 12, 14, 16, 20, ..."""
+    step = 1 << max(0, n.bit_length() - 3)
+    return -(-n // step) * step
+
+
+def _filled(values: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+    """The same with zeros behind, n in all."""
+    if len(values) == n:
+        return values
+    return np.concatenate([values, np.zeros((n - len(values), *values.shape[1:]), values.dtype)])
 
 
 def shard_key(data_name: str, fold: str, seed: int) -> Key:
@@ -224,7 +249,7 @@ def run(
         sizes=tuple(sizes) if sizes is not None else bucket_sizes(train.sizes),
         n_replicas=n_replicas,
     )
-    queries, tests = place(train, k), tuple(place(data, k) for data in held_out)
+    queries, tests = _placed(train, held_out, k)
     stacked, crowd = stack(numbers), stack(users)
     shard_keys = jnp.stack(list(keys))
     states = _start(ranker, protocol, train.n_features, shard_keys, stacked)
@@ -239,15 +264,24 @@ def run(
         done = int(span[-1])
         if per_query and done == evaluated[-1]:
             each = _each_query(ranker, protocol, states, shard_keys, tests, jnp.int32(done))
-            by_query = tuple(np.asarray(values, np.float32) for values in each)
+            by_query = tuple(
+                np.asarray(values, np.float32)[..., : data.n_queries]
+                for values, data in zip(each, held_out, strict=True)
+            )
         if change is not None and done == change.after:
-            queries = place(change.train, k)
-            tests = tuple(place(data, k) for data in change.held_out)
+            queries, tests = _placed(change.train, change.held_out, k)
         if progress is not None:
             progress(done, rounds)
         if so_far is not None and done < rounds:
             so_far(_gather(parts, [r for r in evaluated if r <= done], n_replicas))
     return _gather(parts, evaluated, n_replicas)._replace(by_query=by_query)
+
+
+def _placed(
+    train: Dataset, held_out: Sequence[Dataset], k: int
+) -> tuple[Queries, tuple[Queries, ...]]:
+    tests = tuple(place(data, k, rounded=True) for data in held_out)
+    return place(train, k, rounded=True), tests
 
 
 def _checked_rounds(evaluate_after: Sequence[int], rounds: int) -> list[int]:
@@ -314,8 +348,7 @@ def _chunk(
         t, is_due = at
         # [S, 5] keys: query, rank, click, learn, ties of the evaluation.
         split = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 5))(keys)
-        n_queries = queries.first.shape[0]
-        drawn = jax.vmap(lambda key: jax.random.randint(key, (), 0, n_queries))(split[:, 0])
+        drawn = jax.vmap(lambda key: jax.random.randint(key, (), 0, queries.n))(split[:, 0])
         served = _serve(ranker, protocol, states, split[:, 1], queries, drawn)
         both = jax.vmap(jax.vmap(partial(_react, ranker, queries), (0, 0, 0, None, None)),
                         (0, 0, None, 0, 0))  # fmt: skip
@@ -453,7 +486,8 @@ def _each_query(
 def _evaluate(ranker: Ranker, protocol: Protocol, test: Queries, state: PyTree, key: Key) -> Array:
     """Mean NDCG@k of the current scores on the test set."""
     values = _ndcg_by_query(ranker, protocol, test, state, key)
-    return ndcgs.mean_over_queries(values, test.ideal > 0, protocol.empty)
+    there = jnp.arange(values.shape[0]) < test.n
+    return ndcgs.mean_over_queries(values, test.ideal > 0, protocol.empty, there)
 
 
 def _ndcg_by_query(

@@ -55,6 +55,8 @@ class Options:
         label: what rows call the ranker, its name when empty.
         evaluate_after: rounds to measure after; log-spaced and even ones when None.
         batch: replicas at once; as many as fit when None.
+        sizes: that queries are padded to; chosen for the data when None. Folds that are given the
+            same ones (`olrank.engine.buckets.shared_sizes`) share a compiled step.
         per_query: also keep the NDCG of each held-out query at the end.
         taste_changes_after: the last round before users and judges want something else of the same
             documents (see `olrank.data.taste`); they never do when None.
@@ -69,6 +71,7 @@ class Options:
     label: str = ""
     evaluate_after: tuple[int, ...] | None = None
     batch: int | None = None
+    sizes: tuple[int, ...] | None = None
     per_query: bool = False
     taste_changes_after: int | None = None
 
@@ -145,6 +148,7 @@ def measure(
         empty=options.empty,
         evaluate_after=options.evaluate_after,
         batch=options.batch,
+        sizes=options.sizes,
         per_query=options.per_query,
         change=_change(data, list(held_out.values()), options),
         progress=progress,

@@ -46,6 +46,7 @@ def run(
     empty: EmptyRule = "skip",
     evaluate_after: Sequence[int] | None = None,
     batch: int | None = None,
+    sizes: Sequence[int] | None = None,
     per_query: bool = False,
     change: lockstep.Change | None = None,
     progress: lockstep.Progress | None = None,
@@ -64,6 +65,7 @@ def run(
         empty: how held-out queries without a relevant document count.
         evaluate_after: rounds from 1; log-spaced and even ones when None.
         batch: replicas at once; as many as fit when None.
+        sizes: that queries are padded to; chosen for the data when None.
         per_query: also measure each held-out query; see `lockstep.run`.
         change: to other grades, after some round; never when None.
         progress: told (rounds done, rounds in all), summed over the batches.
@@ -96,6 +98,7 @@ def run(
                     k=k,
                     empty=empty,
                     evaluate_after=evaluate_after,
+                    sizes=sizes,
                     per_query=per_query,
                     change=change,
                     progress=_scaled(progress, n_done, len(now), rounds, len(replicas)),

@@ -133,13 +133,16 @@ def count_empty(values: Array, has_relevant: Array, empty: EmptyRule) -> Array:
     return jnp.where(has_relevant, values, none)
 
 
-def mean_over_queries(values: Array, has_relevant: Array, empty: EmptyRule) -> Array:
+def mean_over_queries(
+    values: Array, has_relevant: Array, empty: EmptyRule, there: Array | None = None
+) -> Array:
     """The mean of a metric over queries, with the rule for empty ones made explicit.
 
     Args:
         values: [n_queries] a metric; not read where no document is relevant.
         has_relevant: [n_queries] bool, whether a query has a relevant document.
         empty: a query without one is left out ("skip"), or counts as 0 ("zero") or 1 ("one").
+        there: [n_queries] bool, False at padding, which never counts; all are there when None.
 
     Returns:
         The mean; NaN when no query is left to average.
@@ -147,6 +150,7 @@ def mean_over_queries(values: Array, has_relevant: Array, empty: EmptyRule) -> A
     if empty not in EMPTY_RULES:
         raise unknown_name("rule for queries without a relevant document", empty, EMPTY_RULES)
     filled = jnp.where(has_relevant, values, 1.0 if empty == "one" else 0.0)
+    counted = jnp.ones_like(has_relevant) if there is None else there
     if empty == "skip":
-        return jnp.sum(filled) / jnp.sum(has_relevant)
-    return jnp.mean(filled)
+        counted = counted & has_relevant
+    return jnp.sum(jnp.where(counted, filled, 0.0)) / jnp.sum(counted)

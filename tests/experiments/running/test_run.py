@@ -89,8 +89,9 @@ def test_a_ranker_gets_its_settings_and_the_run_s_conventions(
     assert first["lines"][0].settings == {"preset": "paper", "alpha": 0.5}
     assert list(first["held_out"]) == ["ndcg@10"]
     assert first["options"] == Options(
-        rounds=100, seeds=(0, 1), k=10, gamma=0.9995, empty="skip", fold="1", label="olranknet"
-    )
+        rounds=100, seeds=(0, 1), k=10, gamma=0.9995, empty="skip", fold="1", label="olranknet",
+        sizes=(16,),
+    )  # fmt: skip
 
 
 def test_a_run_leaves_rows_summary_record_and_figures_and_no_parts(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from olrank.engine.buckets import shared_sizes
 from olrank.experiments.contest.config import Contest, ContestData
 from olrank.experiments.rows.choice import validation_metric
 from olrank.experiments.running.load import load_folds, with_validation
@@ -24,12 +25,14 @@ class Arena(NamedTuple):
         train: queries are drawn from it.
         judged: how well they did is measured on it.
         metric: what rows call that.
+        sizes: that queries are padded to, the same for all folds of a set.
     """
 
     fold: str
     train: Dataset
     judged: Dataset
     metric: str
+    sizes: tuple[int, ...] | None = None
 
     @property
     def dataset(self) -> str:
@@ -47,20 +50,23 @@ def search_arenas(contest: Contest) -> list[Arena]:
     k = contest.evaluate.k
     arenas = []
     for index, data in enumerate(contest.data):
-        for fold in folds_of(data)[: contest.n_folds(index)]:
-            train, validation = with_validation(fold)[1:3]
-            arenas.append(Arena(fold.name, train, validation, validation_metric(k)))
+        folds = [with_validation(fold) for fold in folds_of(data)[: contest.n_folds(index)]]
+        sizes = shared_sizes(fold.train for fold in folds)
+        for fold in folds:
+            name, metric = fold.name, validation_metric(k)
+            arenas.append(Arena(name, fold.train, fold.validation, metric, sizes))
     return arenas
 
 
 def evaluate_arenas(contest: Contest) -> list[Arena]:
     """Every fold of every set, judged on its test part."""
     metric = f"ndcg@{contest.evaluate.k}"
-    return [
-        Arena(fold.name, fold.train, fold.test, metric)
-        for data in contest.data
-        for fold in folds_of(data)
-    ]
+    arenas = []
+    for data in contest.data:
+        folds = folds_of(data)
+        sizes = shared_sizes(fold.train for fold in folds)
+        arenas += [Arena(fold.name, fold.train, fold.test, metric, sizes) for fold in folds]
+    return arenas
 
 
 def first_folds(arenas: list[Arena], n: int | None) -> list[Arena]:

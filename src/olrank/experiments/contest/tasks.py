@@ -89,7 +89,7 @@ def make_jobs(
         device: the kind that it is run on, as it can move the last bit.
         at_once: lines of a task at most; all of a design when None.
     """
-    options = replace(options, fold=arena.fold)
+    options = replace(options, fold=arena.fold, sizes=arena.sizes)
     jobs = []
     for name, members in _by_ranker(entrants).items():
         for design, same in enumerate(_by_design(name, members, options.k)):

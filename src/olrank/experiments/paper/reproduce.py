@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from olrank.engine.buckets import shared_sizes
 from olrank.errors import ConfigError, unknown_name
 from olrank.experiments.paper import stages
 from olrank.experiments.paper.estimate import estimate_s, in_words
@@ -53,7 +54,12 @@ class Sets:
 
     def places(self, device: str) -> list[stages.Place]:
         """Every fold that is run."""
-        return [stages.Place(fold, device) for folds in self.folds for fold in folds]
+        return [
+            stages.Place(fold, device, sizes)
+            for folds in self.folds
+            for sizes in [shared_sizes(fold.train for fold in folds)]
+            for fold in folds
+        ]
 
 
 def reproduce(

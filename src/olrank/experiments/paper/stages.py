@@ -18,10 +18,11 @@ _WIDE_ENOUGH = 8  # replicas that make a step worth its overhead on a processor
 
 
 class Place(NamedTuple):
-    """A fold of a data set, and the kind of device that it is run on."""
+    """A fold of a data set, the kind of device that it is run on, and sizes to pad queries to."""
 
     fold: Fold
     device: str
+    sizes: tuple[int, ...] | None = None
 
     @property
     def dataset(self) -> str:
@@ -117,6 +118,7 @@ def _job(
         gamma=protocol.gamma,
         fold=fold.name,
         evaluate_after=(rounds,) if only_last else None,
+        sizes=place.sizes,
     )
     task = bare.Task(name, fold.train, held_out, lines, options)
     told = f"seed {seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "")

@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from olrank.engine import bare
+from olrank.engine.buckets import shared_sizes
 from olrank.engine.lockstep import Progress
 from olrank.engine.measure import Curves, Line, Options
 from olrank.errors import ConfigError
@@ -44,6 +45,7 @@ class Part:
     run: RunConfig
     fold: str
     seeds: tuple[int, ...]
+    sizes: tuple[int, ...] | None = None
 
     @property
     def title(self) -> str:
@@ -76,6 +78,7 @@ class Part:
 def plan(config: Config, folds: Sequence[Fold], device: str) -> list[Part]:
     """The parts of a config on this kind of device ("cpu", "gpu")."""
     run, seeds = config.run, config.run.seed_list
+    sizes = shared_sizes(fold.train for fold in folds)
     parts = []
     for ranker, fold in product(config.ranker, folds):
         if _chooses(ranker) and fold.validation.n_queries == 0:
@@ -86,7 +89,7 @@ def plan(config: Config, folds: Sequence[Fold], device: str) -> list[Part]:
         n_lines = len(_lines(ranker, run))
         at_once = run.seeds_at_once or _worthwhile(n_lines, len(seeds), device)
         groups = [tuple(seeds[i : i + at_once]) for i in range(0, len(seeds), at_once)]
-        parts += [Part(ranker, run, fold.name, group) for group in groups]
+        parts += [Part(ranker, run, fold.name, group, sizes) for group in groups]
     return parts
 
 
@@ -118,6 +121,7 @@ def task(part: Part, fold: Fold) -> bare.Task:
         fold=fold.name,
         label=part.ranker.title,
         batch=part.run.replicas_at_once,
+        sizes=part.sizes,
         per_query=part.run.per_query,
         taste_changes_after=part.run.taste_changes_after,
     )
@@ -182,6 +186,7 @@ def file_name(part: Part, fold: Fold, data: DataConfig, device: str) -> str:
         "ranker": part.ranker.model_dump(mode="json"),
         "fold": fold.name,
         "seeds": part.seeds,
+        "sizes": part.sizes,
         "run": part.run.model_dump(mode="json", exclude={"seeds", "seeds_at_once"}),
         "data": data.model_dump(mode="json", exclude={"folds"}),
         "checksums": kept.checksums(fold),
