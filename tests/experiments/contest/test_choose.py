@@ -131,6 +131,16 @@ def test_a_loss_in_one_cell_is_not_made_up_for_by_the_mean_of_the_set():
     assert found["final"]["scores"]["a"] == pytest.approx((log(1.5) - 2 * log(1.2)) / 2)
 
 
+def test_what_is_lost_offline_is_not_made_up_for_online():
+    found = choose(
+        rows(
+            *(baseline(name) for name in "ab"),
+            *(line("candidate", "ours", 1, name, 0.5 * 0.9, 100 * 1.3) for name in "ab"),
+        )
+    )
+    assert found["final"]["score"] == pytest.approx((2 * log(0.9) + log(1.3)) / 2)
+
+
 def test_a_candidate_that_diverged_anywhere_is_never_chosen_where_that_counts():
     found = choose(
         rows(

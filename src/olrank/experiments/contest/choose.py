@@ -3,11 +3,12 @@
 Baselines and references are tuned for each data set, user and stop rule: the point of the grid with
 the highest offline / best offline + online / best online, where the best are those of its own grid.
 
-A candidate is one setting for everything. In a cell (data set, user, stop rule) its gain is the
-mean of log(offline / best offline) and log(online / best online), where the best are those of the
-tuned baselines; a data set's score is the mean over its cells, losses counted double. The final
-preset has the highest mean score over all sets, and the one that is shown on a set the highest
-over all *other* sets, so that nothing of that set had a say in it.
+A candidate is one setting for everything. In a cell (data set, user, stop rule) its gains are
+log(offline / best offline) and log(online / best online), where the best are those of the tuned
+baselines. It must not lose on either, so a loss counts double, and one cannot make up for the
+other; a data set's score is the mean of both over its cells. The final preset has the highest mean
+score over all sets, and the one that is shown on a set the highest over all *other* sets, so that
+nothing of that set had a say in it.
 
 All values are means over folds and seeds of the last round; what came to nothing (NaN) in one of
 them never wins.
@@ -114,16 +115,8 @@ def _as_met(frame: pl.DataFrame, column: str) -> pl.Expr:
 
 def _scores(cells: pl.DataFrame) -> tuple[list[dict[str, Any]], list[str], Floats]:
     """Candidates, data sets, and scores [n_candidates, n_sets]."""
-    gain = (
-        (pl.col("offline") / pl.col("offline_best")).log()
-        + (pl.col("online") / pl.col("online_best")).log()
-    ) / 2
-    counted = (
-        pl.when(gain.is_nan())
-        .then(-np.inf)
-        .otherwise(pl.when(gain < 0).then(_LOSS * gain).otherwise(gain))
-    )
-    found = cells.with_columns(counted.alias("gain"))
+    counted = [_counted(pl.col(name) / pl.col(f"{name}_best")) for name in ("offline", "online")]
+    found = cells.with_columns(((counted[0] + counted[1]) / 2).alias("gain"))
     sets = found["dataset"].unique(maintain_order=True).to_list()
     n_cells = found.select(_CELL).n_unique()
     by_set = found.group_by(*_WHO, maintain_order=True).agg(
@@ -137,6 +130,13 @@ def _scores(cells: pl.DataFrame) -> tuple[list[dict[str, Any]], list[str], Float
         raise DataError("the search is incomplete: a candidate was not run in every cell.")
     scores = by_set.select(f"in {name}" for name in sets).to_numpy()
     return by_set.select(_WHO).to_dicts(), sets, scores
+
+
+def _counted(ratio: pl.Expr) -> pl.Expr:
+    """The log of a ratio, twice that of one below 1, and as bad as can be of one that is NaN."""
+    gain = ratio.log()
+    known = pl.when(gain < 0).then(_LOSS * gain).otherwise(gain)
+    return pl.when(gain.is_nan()).then(-np.inf).otherwise(known)
 
 
 def _first_best(scores: Floats) -> int:
