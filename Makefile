@@ -55,8 +55,8 @@ crashtest: $(INSTALLED_DEV) ## kill the service 1,000 times and flip 10,000 bits
 	@PYTHONPATH=src:tests $(BIN)/python tests/service/damage.py $(FOLDER)/damage --report docs/damage.json
 
 loadtest: $(INSTALLED_DEV) ## find the rate that the service holds and hold it for ten minutes; time recovery
-	@$(BIN)/python benchmarks/service/load.py
-	@$(BIN)/python benchmarks/service/recovery.py
+	@$(BIN)/python benchmarks/service/load.py --report docs/loadtest.json
+	@$(BIN)/python benchmarks/service/recovery.py --report docs/recovery.json
 
 streamtest: $(INSTALLED_DEV) ## 100,000 rough events through the service, beside a simple model
 	@PYTHONPATH=src:tests $(BIN)/python tests/service/stream.py $(FOLDER)/stream

@@ -1,12 +1,13 @@
 """Load on the real service, open loop: requests leave when they are due, ready or not.
 
-    python benchmarks/service/load.py [--seconds 600] [--rates 25,50,100,150,200] [--trial 30]
+    python benchmarks/service/load.py [--seconds 600] [--rates 25,50] [--trial 30] [--report FILE]
 
 Each ranking has 100 candidates with 136 features and is followed by its feedback, a click that
 closes it, as soon as it is answered. Latency counts from when a request was due, so that a server
-that falls behind cannot hide it. First every rate is tried for a while with learning on; the
-highest one that holds p99 <= 50 ms (rank) and 25 ms (feedback) is then held for --seconds, and once
-more with learning switched off. Prints a table, and the processor's share of the generator itself.
+that falls behind cannot hide it. First rising rates are tried for a while with learning on; the
+highest one that holds p99 <= 50 ms (rank) and 25 ms (feedback) is then held for --seconds (the next
+lower one if it does not last), and once more with learning switched off. Prints a table, and the
+processor's share of the generator itself.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import olrank
 N_DOCS, N_FEATURES, N_BODIES = 100, 136, 40
 RANK_MS, FEEDBACK_MS, LAG_S = 50.0, 25.0, 5.0
 CONNECTIONS = 64
+_PERCENTILES = {"p50": 50, "p99": 99}
 
 
 @dataclass
@@ -60,6 +62,28 @@ class Run:
             return False
         fast = p(self.rank, 99) <= RANK_MS and p(self.feedback, 99) <= FEEDBACK_MS
         return fast and max(self.lag_s, default=0.0) <= LAG_S
+
+    def facts(self) -> dict[str, Any]:
+        """What a report says of it."""
+        return {
+            "rate": self.rate,
+            "seconds": round(self.seconds, 1),
+            "learning": self.learning,
+            "rank_ms": {name: round(p(self.rank, q), 1) for name, q in _PERCENTILES.items()},
+            "feedback_ms": {
+                name: round(p(self.feedback, q), 1) for name, q in _PERCENTILES.items()
+            },
+            "failed": self.failed,
+            "largest_lag_s": round(max(self.lag_s, default=0.0), 2),
+            "cores": {
+                "generator": round(self.generator_share, 2),
+                "http": round(self.server_share, 2),
+                "learner": round(self.learner_share, 2),
+            },
+            "http_mb": [round(self.server_mb[0]), round(self.server_mb[-1])],
+            "learner_mb": [round(self.learner_mb[0]), round(self.learner_mb[-1])],
+            "holds": self.holds(),
+        }
 
     def line(self) -> str:
         """One row of the table."""
@@ -251,37 +275,56 @@ def _rss_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def best_of(runs: list[Run]) -> float | None:
-    """The highest rate that held."""
-    return max((run.rate for run in runs if run.holds()), default=None)
+def try_rates(service: Service, rates: list[float], seconds: float) -> list[Run]:
+    """Each rate for a while, until one is too much for the service."""
+    tried: list[Run] = []
+    for rate in rates:
+        tried.append(asyncio.run(load(service, rate, seconds, True)))
+        print(tried[-1].line(), flush=True)
+        service.settle()
+        if not tried[-1].holds():
+            break
+    return tried
+
+
+def hold(service: Service, rates: list[float], seconds: float) -> list[Run]:
+    """The first of these rates that holds as long as asked for, and the same without learning."""
+    held: list[Run] = []
+    for rate in rates:
+        print(f"{rate:.0f} a second for {seconds:.0f} s:", flush=True)
+        held.append(asyncio.run(load(service, rate, seconds, True)))
+        print(held[-1].line(), flush=True)
+        service.settle()
+        if held[-1].holds():
+            break
+    service.client.switch("load", learn=False)
+    held.append(asyncio.run(load(service, held[-1].rate, seconds, False)))
+    print(held[-1].line(), flush=True)
+    return held
 
 
 def main(arguments: Any) -> int:
-    """Try the rates, hold the best one, and print everything."""
+    """Try the rates, hold the best one, print everything, and write it down."""
     print(f"{os.cpu_count()} cores, {N_DOCS} candidates x {N_FEATURES} features; shares in cores")
     print(HEAD)
     with tempfile.TemporaryDirectory() as place:
         service = Service(Path(place) / "data")
         try:
             asyncio.run(load(service, 5, 5, True))  # warm caches
-            tried = []
-            for rate in arguments.rates:
-                tried.append(asyncio.run(load(service, rate, arguments.trial, True)))
-                print(tried[-1].line(), flush=True)
-                service.settle()
-                if not tried[-1].holds() and tried[-1].failed:
-                    break
-            best = best_of(tried)
-            if best is None:
-                print("No rate held the aims.")
-                return 1
-            print(f"held for {arguments.seconds:.0f} s at {best:.0f} a second:")
-            for learning in (True, False):
-                service.client.switch("load", learn=learning)
-                print(asyncio.run(load(service, best, arguments.seconds, learning)).line())
-                service.settle()
+            tried = try_rates(service, sorted(arguments.rates), arguments.trial)
+            held_briefly = [run.rate for run in tried if run.holds()]
+            held = hold(service, held_briefly[::-1], arguments.seconds) if held_briefly else []
         finally:
             service.stop()
+    if arguments.report is not None:
+        facts = {
+            "cores": os.cpu_count(), "candidates": N_DOCS, "features": N_FEATURES,
+            "tried": [run.facts() for run in tried], "held": [run.facts() for run in held],
+        }  # fmt: skip
+        arguments.report.write_text(json.dumps(facts, indent=1) + "\n")
+    if not any(run.holds() for run in held):
+        print("No rate held the aims.")
+        return 1
     return 0
 
 
@@ -294,4 +337,5 @@ if __name__ == "__main__":
         type=lambda text: [float(one) for one in text.split(",")],
         default=[25.0, 50.0, 75.0, 100.0, 125.0, 150.0, 200.0],
     )
+    parser.add_argument("--report", type=Path, help="a JSON file to write")
     sys.exit(main(parser.parse_args()))

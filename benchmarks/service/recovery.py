@@ -1,6 +1,6 @@
 """How long a killed service takes to come back, and how fast a roll-back is served under load.
 
-    python benchmarks/service/recovery.py [--events 100000]
+    python benchmarks/service/recovery.py [--events 100000] [--report FILE]
 
 Fills a log with rankings and their events (136 features, default ranker), lets the service learn
 from all of them under the default snapshot policy, kills it with SIGKILL and times how long it
@@ -10,6 +10,7 @@ takes until it is ready again with nothing lost. Then promotes a snapshot while 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import threading
@@ -96,8 +97,8 @@ def roll_back(service: Service, rate: float) -> float:
     return seconds
 
 
-def main(n_events: int) -> int:
-    """Run it all and print it."""
+def main(n_events: int, report: Path | None) -> int:
+    """Run it all, print it, and write it down."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "data"
         service = Service(folder)
@@ -118,10 +119,18 @@ def main(n_events: int) -> int:
         promoted_s = roll_back(service, rate=20.0)
         print(f"rolled back under load in {promoted_s:.2f} s (aim: {ROLL_BACK_S:.0f} s)")
         service.stop()
+    if report is not None:
+        facts = {
+            "events": n_events, "impressions": n, "learned_s": round(learned_s, 1),
+            "ready_again_s": round(back_s, 1), "rolled_back_s": round(promoted_s, 2),
+        }  # fmt: skip
+        report.write_text(json.dumps(facts, indent=1) + "\n")
     return int(back_s > RECOVERY_S or promoted_s > ROLL_BACK_S)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000)
-    sys.exit(main(parser.parse_args().events))
+    parser.add_argument("--report", type=Path, help="a JSON file to write")
+    given = parser.parse_args()
+    sys.exit(main(given.events, given.report))
