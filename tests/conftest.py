@@ -16,13 +16,14 @@ import pytest  # noqa: E402
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs() -> Iterator[None]:
-    """Forget a module's compiled programs after it.
+    """Forget a module's compiled programs after it, and where it kept them.
 
     Each takes a few of the memory maps that the system allows a process; those of the whole suite
     exceed the limit.
     """
     yield
     jax.clear_caches()
+    jax.config.update("jax_compilation_cache_dir", None)
 
 
 @pytest.fixture

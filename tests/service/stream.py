@@ -32,7 +32,7 @@ from olrank.service import snapshots
 from olrank.service.apply import Lesson, learn_one
 from olrank.service.blueprint import make
 from olrank.service.records import Kind
-from olrank.service.recover import fetcher, recover, restorer
+from olrank.service.recover import recover, restorer
 from olrank.service.sqlite import SqliteReader
 from olrank.types import Ranking
 
@@ -212,7 +212,7 @@ def stopped_digest(folder: Path, stops: int, seed: int) -> str:
         if record.position <= row.birth or record.ranker != row.name:
             due |= record.position in points
             continue
-        model.apply(record, fetcher(log, "a"), restorer(folder, row.birth, model))
+        model.apply(record, log.closed, restorer(folder, row.birth, model))
         due |= record.position in points
         if due and model.at_boundary:
             snapshots.write(aside, row.birth, f"s-{record.position}", model)

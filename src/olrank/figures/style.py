@@ -1,7 +1,8 @@
 """One look for every figure: readable in grey, safe for colour-blind eyes, always the same bytes.
 
-Each ranker keeps its colour, line and marker in all figures. Colours are Okabe and Ito's palette;
-lines and markers differ too, so that a print without colour can still be read.
+Each ranker keeps its colour, line and marker in all figures. Colours are Okabe and Ito's palette,
+and one of Tol's beside it; lines and markers differ too, so that a print without colour can still
+be read.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ _LOOKS: dict[str, Look] = {
     "pdgd-linear": Look("#E69F00", "--", "P"),
     "pdgd-neural": Look("#56B4E9", "-.", "X"),
     "skyline": Look("#000000", ":", "*"),
+    "olcascade": Look("#AA4499", "-", "h"),
 }
 
 _LINES = ("-", "--", "-.", ":", _DASH_DOT_DOT)

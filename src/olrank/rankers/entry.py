@@ -21,6 +21,8 @@ class Entry(NamedTuple):
         sees_grades: learns from judged grades of all candidates; the service refuses it.
         learns_from_others: can learn from lists that it did not draw itself.
         knows_certainty: tells which orders it is certain of.
+        learns_without_clicks: a list teaches it also when nothing was clicked, or when there was
+            nothing to compare: it models each click, not preferences.
     """
 
     summary: str
@@ -31,3 +33,4 @@ class Entry(NamedTuple):
     sees_grades: bool = False
     learns_from_others: bool = True
     knows_certainty: bool = False
+    learns_without_clicks: bool = False

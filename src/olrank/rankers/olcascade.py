@@ -184,4 +184,5 @@ ENTRY = Entry(
     numbers=explorer.Numbers,
     presets={"ours": {"pull": 100.0, "prior": 1.0, "alpha": 0.03, "linear_pull": 1.0}},
     knows_certainty=True,
+    learns_without_clicks=True,
 )
