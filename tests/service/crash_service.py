@@ -19,6 +19,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,12 @@ def main(folder: Path, port: int, cache: Path, mutant: str = "") -> None:
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:
-            os.setsid()
+            os.setpgid(0, 0)
             os.close(0)
             _end_with(lambda: serve(folder, port, mutant))
+        # Here, too: whoever reads the line may kill the group at once.
+        with suppress(PermissionError, ProcessLookupError):
+            os.setpgid(child, child)
         print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 

@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,8 @@ class Service:
     def kill(self) -> None:
         """Whatever it does, and its learner with it, as when a machine stops."""
         if self._pid is not None and self.ended() is None:
-            os.killpg(self._pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just died by itself
+                os.killpg(self._pid, signal.SIGKILL)
             self.await_end()
             time.sleep(0.1)  # the learner is nobody's child now: it cannot be waited for
         self._pid = None
