@@ -48,7 +48,7 @@ bench: $(INSTALLED_DEV) ## measure speed; each benchmark prints a ratio against 
 	  if [ -e "$$bench" ]; then $(BIN)/python "$$bench"; else echo "No benchmarks yet."; fi; \
 	done
 
-# Takes hours; FOLDER must not exist yet.
+# Takes about an hour; FOLDER must not exist yet. The figures are committed.
 FOLDER ?= results/crashtest
 crashtest: $(INSTALLED_DEV) ## kill the service 1,000 times and flip 10,000 bits; nothing may be lost
 	@PYTHONPATH=src:tests $(BIN)/python tests/service/crashtest.py $(FOLDER)/kills --report docs/crashtest.json

@@ -122,7 +122,8 @@ class LiveRanker:
             raise ConfigError(
                 f"baseline_order: ranker {self.name} cannot keep it, because its algorithm does "
                 "not tell which orders it is certain of, or weighs pairs by swaps. Use olranknet, "
-                'ollambdarank or pairrank with order = "topological" and pair_weights = "none".'
+                'ollambdarank, olcascade or pairrank with order = "topological" and, where it has '
+                'them, pair_weights = "none".'
             )
         intake = take_in(self.blueprint, request)
         ranking_id = request.ranking_id or secrets.token_hex(16)
