@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import re
 import sys
 import time
 from pathlib import Path
@@ -23,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import jax  # noqa: E402
+import machine  # noqa: E402
 import numpy as np  # noqa: E402
 
 from olrank.data.synthetic import synthetic_folds  # noqa: E402
@@ -63,6 +62,10 @@ def timed(name: str, grid: list[dict[str, Any]], fold: Any, seeds: int, rounds: 
     }
 
 
+def _of_the_paper(name: str) -> bool:
+    return "paper" in table.entry(name).presets
+
+
 def main() -> None:
     """Measure, print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -75,14 +78,14 @@ def main() -> None:
         print("comparison: no GPU here. Name --rounds to try a few on this processor.")
         return
     fold = synthetic_folds("web10k", queries=(2000, 50, 2000), seed=0)
-    device = jax.devices()[0].device_kind
+    device = machine.name()
     found: dict[str, Any] = {"device": device, "jax": jax.__version__, **vars(given)}
     settings = [
         {"lambda": lam, "alpha": alpha, "learning_rate": rate}
         for lam, alpha, rate in itertools.product(_LAMBDAS, _ALPHAS, _RATES)
     ]
     work = {
-        "comparison": [(name, [{}], 100) for name in table.names()],
+        "comparison": [(name, [{}], 100) for name in table.names() if _of_the_paper(name)],
         "grid": [("olranknet", settings, given.rounds)],
     }
     for title, runs in work.items():
@@ -103,10 +106,7 @@ def main() -> None:
         total = sum(line["seconds"] for line in lines)
         print(f"{title}: {total:.1f} s on {device}", flush=True)
         found[title] = {"seconds": total, "runs": lines}
-    folder = ROOT / "benchmarks" / "results"
-    folder.mkdir(exist_ok=True)
-    slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-    (folder / f"comparison-{slug}.json").write_text(json.dumps(found, indent=1) + "\n")
+    machine.write("comparison", found)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from pathlib import Path
@@ -26,10 +25,11 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
+import machine  # noqa: E402
 import numpy as np  # noqa: E402
 
 from olrank.data.synthetic import synthetic_folds  # noqa: E402
-from olrank.engine import buckets, lockstep  # noqa: E402
+from olrank.engine import buckets, compiled, lockstep, protocol  # noqa: E402
 from olrank.rankers import table  # noqa: E402
 from olrank.users import presets  # noqa: E402
 
@@ -53,6 +53,7 @@ _LINES = [
     Line("yahoo", "olranknet"),
     Line("mq2008", "olranknet", released_ms=125),
     Line("web10k", "ollambdarank"),
+    Line("web10k", "olcascade"),
     Line("web10k", "pairrank", released_ms=104),
     Line("web10k", "pdgd-linear", released_ms=0.8),
     Line("web10k", "pdgd-neural", released_ms=0.9),
@@ -78,15 +79,15 @@ class Replicas:
         made = table.make(line.ranker, dict(line.settings))
         users = [presets.user(_USERS[i % 3], fold.train.max_grade) for i in range(batch)]
         self._chunk, self._batch = chunk, batch
-        self._protocol = lockstep.Protocol(
+        self._protocol = protocol.Protocol(
             k=10, n_grades=fold.train.max_grade + 1, empty="skip", n_replicas=batch,
             sizes=tuple(sizes or buckets.bucket_sizes(fold.train.sizes)),
         )  # fmt: skip
         self._ranker, self._users = made.ranker, lockstep.stack(users)
         self._keys = jnp.stack([lockstep.shard_key("bench", "1", 0)])
-        self._queries = lockstep.place(fold.train, 10, rounded=True)
-        self._tests = (lockstep.place(fold.test, 10, rounded=True),)
-        self.states = lockstep._start(
+        self._queries = protocol.place(fold.train, 10, rounded=True)
+        self._tests = (protocol.place(fold.test, 10, rounded=True),)
+        self.states = compiled.start_replicas(
             self._ranker, self._protocol, fold.train.n_features, self._keys,
             lockstep.stack([made.numbers] * batch),
         )  # fmt: skip
@@ -109,7 +110,7 @@ class Replicas:
 
     def _run(self, states: Any, first: int) -> Any:
         span = jnp.arange(first, first + self._chunk, dtype=jnp.int32)
-        states, measured = lockstep._chunk(
+        states, measured = compiled.run_chunk(
             self._ranker, self._protocol, states, self._keys, self._queries, self._tests,
             self._users, span, jnp.zeros(self._chunk, bool),
         )  # fmt: skip
@@ -253,8 +254,11 @@ def main() -> None:
     parser.add_argument("--shape", default="")
     parser.add_argument("--no-baselines", action="store_true")
     given = parser.parse_args()
-    device = jax.devices()[0].device_kind
-    found: dict[str, Any] = {"device": device, "jax": jax.__version__, "ceilings": ceilings()}
+    found: dict[str, Any] = {
+        "device": machine.name(),
+        "jax": jax.__version__,
+        "ceilings": ceilings(),
+    }
     print(json.dumps(found, indent=1), flush=True)
     print("us a replica-round    ", "early, late, growth, mean, plain scan, oracle, released code")
     chosen = [x for x in _LINES if given.only in x.ranker and given.shape in x.shape]
@@ -274,10 +278,7 @@ def main() -> None:
     print(json.dumps(far, indent=1))
     found |= {"lines": lines, "limits of olranknet": far}
     if not given.only and not given.shape:
-        folder = ROOT / "benchmarks" / "results"
-        folder.mkdir(exist_ok=True)
-        slug = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-        (folder / f"rounds-{slug}.json").write_text(json.dumps(found, indent=1) + "\n")
+        machine.write("rounds", found)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 from oracle import metrics
 
 from olrank.data.synthetic import synthetic_folds
-from olrank.engine import lockstep
+from olrank.engine import compiled, evaluate, lockstep, protocol
 from olrank.engine.buckets import shared_sizes
 from olrank.errors import ConfigError
 from olrank.rankers import table
@@ -195,7 +195,7 @@ def numpy_ndcg(weights, empty):
 @pytest.mark.parametrize("empty", ["skip", "zero", "one"])
 def test_offline_ndcg_is_that_of_the_scores_on_the_test_set(empty, monkeypatch):
     weights = np.random.default_rng(0).normal(size=D)
-    monkeypatch.setattr(lockstep, "_EVALUATE_ROWS", 16)  # in blocks, the last one padded
+    monkeypatch.setattr(evaluate, "_ROWS", 16)  # in blocks, the last one padded
     measured = measure(by_features(weights), rounds=3, empty=empty, evaluate_after=[3, 2])
     assert measured.evaluated.tolist() == [2, 3]
     assert measured.offline.shape == (2, 2)
@@ -266,11 +266,11 @@ def test_folds_of_about_the_same_size_share_one_compiled_step():
         lockstep.run(
             made.ranker, [made.numbers], [USER], keys, part, [TEST], rounds=5, k=K, sizes=sizes
         )
-        n_programs.append(lockstep._chunk._cache_size())
+        n_programs.append(compiled.run_chunk._cache_size())
     assert n_programs[0] == n_programs[1]
 
 
 def test_lengths_are_rounded_to_three_binary_digits():
-    assert [lockstep._rounded(n) for n in (1, 7, 8, 9, 13, 471, 9630)] == [
+    assert [protocol._rounded(n) for n in (1, 7, 8, 9, 13, 471, 9630)] == [
         1, 7, 8, 10, 14, 512, 10240,
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from engine.test_lockstep import D, by_features
 
 from olrank.data.synthetic import synthetic_folds
 from olrank.data.taste import with_other_taste
-from olrank.engine import lockstep
+from olrank.engine import compiled, lockstep
 from olrank.engine.measure import Curves, Line, Options, measure
 from olrank.errors import ConfigError
 from olrank.users import presets
@@ -108,9 +108,9 @@ def test_after_the_change_everything_is_measured_by_the_other_grades():
 def test_a_chunk_ends_where_the_taste_changes_and_nothing_is_compiled_again():
     told = []
     served(progress=lambda done, of: told.append(done))
-    before = lockstep._chunk._cache_size()
+    before = compiled.run_chunk._cache_size()
     served(change=other(), progress=lambda done, of: told.append(done))
-    assert lockstep._chunk._cache_size() == before
+    assert compiled.run_chunk._cache_size() == before
     assert told == [10, 20] * 2
 
 

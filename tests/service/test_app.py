@@ -250,7 +250,7 @@ def test_a_model_travels_by_export_and_import(service: Service):
         service.client.import_snapshot("to", b"not a snapshot")
 
 
-@pytest.mark.parametrize("algorithm", ["olranknet", "pairrank", "pdgd-linear"])
+@pytest.mark.parametrize("algorithm", ["olranknet", "olcascade", "pairrank", "pdgd-linear"])
 def test_an_explanation_adds_up_to_the_difference_of_the_scores(service: Service, algorithm: str):
     name = f"why-{algorithm}"
     service.create(name, algorithm, features=["bm25", "price", "age"], keep_candidates=1.0)

@@ -13,9 +13,11 @@ from explore.frequencies import FALSE_ALARM, assert_drawn_as
 from scipy.stats import chisquare
 from service.running import D, Service, candidates
 
+from olrank.rankers import table
 from olrank.service import blueprint as blueprints
 from olrank.service import live
 
+CLICK_LEARNERS = [name for name in table.names() if not table.entry(name).sees_grades]
 X = np.random.default_rng(8).random((4, D)).astype(np.float32)
 
 
@@ -41,10 +43,10 @@ def test_sizes_cover_every_number_of_candidates():
     assert [live.padded_size(n) for n in (1, 16, 17, 1000)] == [16, 16, 32, 1024]
 
 
-@pytest.mark.parametrize("algorithm", ["pairrank", "pdgd-linear", "epsilon-greedy", "dbgd-linear"])
+@pytest.mark.parametrize("algorithm", CLICK_LEARNERS)
 @pytest.mark.parametrize("mode", ["explore", "greedy", "shadow"])
 def test_padding_never_shows_and_never_changes_a_list(algorithm: str, mode: str):
-    settings = {"preset": "paper"}
+    settings = {"width": 4} if "width" in table.entry(algorithm).design._fields else {}
     config = blueprints.resolve(
         algorithm=algorithm, settings=settings, k=3, history=20, features=D, normalise="none",
         seed=1, explore_share=0.0, keep_candidates=0.0, window_s=1.0, limit_s=1.0,

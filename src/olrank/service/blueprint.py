@@ -19,9 +19,6 @@ from olrank.errors import ConfigError
 from olrank.rankers import table
 from olrank.types import PyTree, Ranker
 
-PRESET = "paper"
-"""The preset of a ranker that is created without one."""
-
 NORMALISATIONS = ("query", "unit", "none")
 
 State = dict[str, Any]
@@ -164,7 +161,7 @@ def resolve(
         if name in settings:
             raise ConfigError(f'settings, {name}: give "{name}" beside the settings, not in them.')
     remembers = {"history": history} if "history" in entry.design._fields else {}
-    given = {"preset": PRESET, **settings, **remembers, "k": k}
+    given = {**settings, **remembers, "k": k}
     in_force = dict(table.make(algorithm, given).settings)
     in_force.pop("k")
     names = None if isinstance(features, int) else [name for name, _ in features]

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from olrank.data.synthetic import synthetic
-from olrank.engine import lockstep
+from olrank.engine import lockstep, protocol
 from olrank.errors import DataError
 from olrank.experiments.paper import theory
 from olrank.rankers import table
@@ -62,7 +62,7 @@ def test_rounds_are_those_of_the_engine(data):
     made = table.make("olranknet", SMALL)
     someone = presets.user("well-specified", data.max_grade, "clicked", 10)
     key = lockstep.shard_key(data.name, "1", 0)
-    queries = lockstep.place(data, 10)
+    queries = protocol.place(data, 10)
     kept: list[float] = []
     learn = made.ranker.learn
 

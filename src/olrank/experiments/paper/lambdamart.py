@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from olrank.engine import lockstep
+from olrank.engine import protocol
 from olrank.errors import ConfigError
 from olrank.metrics import ndcg as ndcgs
 from olrank.types import Dataset, Fold
@@ -86,7 +86,7 @@ def _scores(fold: Fold, seed: int, k: int) -> npt.NDArray[np.float64]:
 
 def _ndcg(test: Dataset, scores: npt.NDArray[np.float64], k: int) -> float:
     """Mean NDCG@k as everywhere here: exponential gain, queries without a relevant one left out."""
-    queries = lockstep.place(test, k)
+    queries = protocol.place(test, k)
     mask = queries.slots < queries.n_docs[:, None]
     ids = jnp.where(mask, queries.first[:, None] + queries.slots, 0)
     assert queries.rows.grades is not None

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from olrank.data.normalise import normalise
-from olrank.engine import lockstep
+from olrank.engine import lockstep, protocol
 from olrank.errors import DataError
 from olrank.nets import ntk
 from olrank.rankers import explorer, table
@@ -78,7 +78,7 @@ def follow(
     made = table.make(ranker, {**settings, "k": k})
     design = made.entry.design(**{name: made.settings[name] for name in made.entry.design._fields})
     someone = presets.user(user, max(data.max_grade, test.max_grade), "clicked", k)
-    queries, case = lockstep.place(data, k), _case(test)
+    queries, case = protocol.place(data, k), _case(test)
     keys = jnp.stack([lockstep.shard_key(data.name, fold, seed) for seed in range(seeds)])
     states = jax.vmap(
         lambda key: made.ranker.init(jax.random.fold_in(key, 0), data.n_features, made.numbers)
@@ -122,7 +122,7 @@ def _play(
     ranker: Ranker,
     k: int,
     user: User,
-    queries: lockstep.Queries,
+    queries: protocol.Queries,
     keys: Array,
     states: PyTree,
     first: Array,
@@ -142,7 +142,7 @@ def _play(
 
 
 def _one_round(
-    ranker: Ranker, k: int, user: User, queries: lockstep.Queries, state: PyTree, key: Key
+    ranker: Ranker, k: int, user: User, queries: protocol.Queries, state: PyTree, key: Key
 ) -> PyTree:
     """A round as the engine plays it, without what it measures."""
     query_key, rank_key, click_key, learn_key, _ = jax.random.split(key, 5)
