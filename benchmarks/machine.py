@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
+
+Merge = Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]]
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -23,10 +26,18 @@ def name() -> str:
     return f"{models[0] if models else 'CPU'}, {len(os.sched_getaffinity(0))} cores"
 
 
-def write(benchmark: str, found: dict[str, Any]) -> Path:
-    """Keep what was found, under the benchmark's and the device's kind."""
+def write(benchmark: str, found: dict[str, Any], merged: Merge | None = None) -> Path:
+    """Keep what was found, under the benchmark's name and the device's.
+
+    Args:
+        benchmark: its name.
+        found: what it found.
+        merged: gives what to keep of what was found before and now; only the latter when None.
+    """
     RESULTS.mkdir(exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", jax.devices()[0].device_kind.lower()).strip("-")
     path = RESULTS / f"{benchmark}-{slug}.json"
+    if merged is not None and path.is_file():
+        found = merged(json.loads(path.read_text()), found)
     path.write_text(json.dumps(found, indent=1) + "\n")
     return path

@@ -1,12 +1,13 @@
 """How long does a round take: query, ranking, clicks, metrics, learning?
 
-Each line is the engine's time for one replica-round without compilation: early (the first rounds),
-late (the same queries, met by what 5,000 rounds have made of the replicas), how much it grew, and
-the mean over all rounds. Beside it, measured in this run, the same rounds as a plain scan (every
-query padded to the largest) and, for olRankNet, the literal NumPy round of the oracle; and what
-ANCHORS reports of the released code on two cores. Then how far the two hottest shapes are from what
-the device can do. Needs only NumPy and JAX, so that it runs on a bare GPU machine too. The table
-goes to benchmarks/results/ under the device's name.
+Each line is the engine's time for one replica-round without compilation: the last thousand rounds
+as they went; early (the first rounds), late (the same queries, met by what 5,000 rounds have made
+of the replicas) and how much that grew; and the mean over all rounds. Beside it, measured in this
+run, the same rounds as a plain scan (every query padded to the largest) and, for olRankNet, the
+literal NumPy round of the oracle; and what ANCHORS reports of the released code on two cores. Then
+how far the two hottest shapes are from what the device can do. Needs only NumPy and JAX, so that it
+runs on a bare GPU machine too. The table goes to benchmarks/results/ under the device's name;
+measuring some lines again replaces those.
 
     python benchmarks/rounds.py [--batch R] [--rounds T] [--only NAME] [--shape NAME]
 """
@@ -34,6 +35,7 @@ from olrank.rankers import table  # noqa: E402
 from olrank.users import presets  # noqa: E402
 
 _CHUNK = 250  # rounds between two readings of the clock: long enough to hide the host's part
+_LAST = 1000  # rounds at the end
 _PLAIN_ROUNDS = 40  # of the plain scan, which is slow
 _USERS = ("navigational", "perfect", "informational")
 _WIDTH, _STEPS, _PAIRS = 100, 5, 256  # m, J and pairs a step of the neural rankers
@@ -46,6 +48,12 @@ class Line(NamedTuple):
     ranker: str
     settings: tuple[tuple[str, Any], ...] = ()
     released_ms: float | None = None
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        return self.ranker + self.note
 
 
 _LINES = [
@@ -60,12 +68,13 @@ _LINES = [
     Line("web10k", "dbgd-linear"),
     Line("web10k", "dbgd-neural"),
 ]
-_FULL = Line("web10k", "olranknet", (("confidence", "full"),))
+_FULL = Line("web10k", "olranknet", (("confidence", "full"),), note=", full A")
 
 
 class Time(NamedTuple):
     """Seconds of one replica-round."""
 
+    last: float
     early: float
     late: float
     mean: float
@@ -126,7 +135,8 @@ def time_rounds(fold: Any, line: Line, batch: int, rounds: int) -> Time:
     replicas = Replicas(fold, line, batch, min(_CHUNK, rounds))
     early = replicas.again(1)
     spent = [replicas.go_on(first) for first in range(1, rounds + 1, min(_CHUNK, rounds))]
-    return Time(early, replicas.again(1), float(np.mean(spent)))
+    last = spent[-_LAST // _CHUNK :]
+    return Time(float(np.mean(last)), early, replicas.again(1), float(np.mean(spent)))
 
 
 def time_oracle(fold: Any, rounds: int) -> float:
@@ -213,9 +223,9 @@ def measure(fold: Any, line: Line, batch: int, rounds: int, with_baselines: bool
     """One line of the table."""
     spent = time_rounds(fold, line, batch, rounds)
     found: dict[str, Any] = {
-        "shape": line.shape, "ranker": line.ranker, **dict(line.settings), "batch": batch,
-        "rounds": rounds, "early_us": spent.early * 1e6, "late_us": spent.late * 1e6,
-        "growth": spent.late / spent.early, "mean_us": spent.mean * 1e6,
+        "shape": line.shape, "name": line.name, "batch": batch,
+        "rounds": rounds, "last_us": spent.last * 1e6, "early_us": spent.early * 1e6,
+        "late_us": spent.late * 1e6, "growth": spent.late / spent.early, "mean_us": spent.mean * 1e6,
         "released_ms": line.released_ms,
     }  # fmt: skip
     if with_baselines:
@@ -235,13 +245,21 @@ def show(found: dict[str, Any]) -> None:
         f"{found[key]:8.1f} x" if key in found else "" for key in ("plain_ratio", "oracle_ratio")
     ]
     released = f"{found['released_ms']:8.1f} ms" if found["released_ms"] else ""
-    name = found["ranker"] + (", full A" if "confidence" in found else "")
     print(
-        f"{found['shape']:8} {name:17} {found['early_us']:10.1f} {found['late_us']:10.1f} "
-        f"{found['growth']:7.2f} {found['mean_us']:10.1f} {ratios[0]:>11} {ratios[1]:>11} "
+        f"{found['shape']:8} {found['name']:17} {found['last_us']:10.1f} "
+        f"{found['early_us']:10.1f} {found['late_us']:10.1f} {found['growth']:7.2f} {found['mean_us']:10.1f} {ratios[0]:>11} {ratios[1]:>11} "
         f"{released:>12}",
         flush=True,
     )
+
+
+def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What was measured before, with the lines that were measured now in place of theirs."""
+    lines = {
+        (line["shape"], line["name"]): line for found in (before, now) for line in found["lines"]
+    }
+    far = before["limits of olranknet"] | now["limits of olranknet"]
+    return now | {"lines": list(lines.values()), "limits of olranknet": far}
 
 
 def main() -> None:
@@ -260,25 +278,27 @@ def main() -> None:
         "ceilings": ceilings(),
     }
     print(json.dumps(found, indent=1), flush=True)
-    print("us a replica-round    ", "early, late, growth, mean, plain scan, oracle, released code")
-    chosen = [x for x in _LINES if given.only in x.ranker and given.shape in x.shape]
+    print(
+        "us a replica-round    ",
+        "last, early, late, growth, mean, plain scan, oracle, released code",
+    )
+    asked = [*_LINES, _FULL] if on_gpu else _LINES
+    chosen = [x for x in asked if given.only in x.name and given.shape in x.shape]
     names = sorted({line.shape for line in chosen})
     folds = {name: synthetic_folds(name, queries=(1000, 50, 50), seed=0) for name in names}
     lines, far = [], {}
     for line in chosen:
         fold = folds[line.shape]
-        lines.append(measure(fold, line, given.batch, given.rounds, not given.no_baselines))
+        batch, rounds = (1, 1500) if line is _FULL else (given.batch, given.rounds)
+        with_baselines = not given.no_baselines and line is not _FULL
+        lines.append(measure(fold, line, batch, rounds, with_baselines))
         show(lines[-1])
-        if line.ranker == "olranknet" and line.shape != "mq2008":
+        if line.name == "olranknet" and line.shape != "mq2008":
             mean = lines[-1]["mean_us"] / 1e6
             far[line.shape] = limits(fold, mean, found["ceilings"], given.batch)
-    if on_gpu and not given.only and not given.shape:
-        lines.append(measure(folds["web10k"], _FULL, 1, 1200, False))
-        show(lines[-1])
     print(json.dumps(far, indent=1))
     found |= {"lines": lines, "limits of olranknet": far}
-    if not given.only and not given.shape:
-        machine.write("rounds", found)
+    print(machine.write("rounds", found, merged))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -113,30 +115,44 @@ def test_a_replica_that_can_never_fit_is_refused_with_its_size(monkeypatch):
 
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", ["olranknet", "pdgd-neural"])
-def test_buckets_give_the_rows_of_the_plain_scan(name):
+def test_buckets_give_the_rows_of_the_plain_scan_however_many_shards_share_one(name):
     """In float64 over 200 rounds; the plain scan pads every query to the largest."""
     one = replica(name=name)
-    rounds, largest = 200, int(FOLD.train.sizes.max())
-    runs = [
-        lockstep.run(
-            one.ranker, [one.numbers], [one.user], KEYS, FOLD.train, [FOLD.test],
-            rounds=rounds, k=K, sizes=sizes,
-        )
-        for sizes in (None, [largest])
-    ]  # fmt: skip
-    for field in CURVES:
-        bucketed, plain = (getattr(measured, field) for measured in runs)
-        np.testing.assert_allclose(bucketed, plain, rtol=1e-9, atol=1e-12)
+    keys = [lockstep.shard_key("train", "1", seed) for seed in range(4)]
+
+    def run(**given):
+        return lockstep.run(
+            one.ranker, [one.numbers], [one.user], keys, FOLD.train, [FOLD.test],
+            rounds=200, k=K, **given,
+        )  # fmt: skip
+
+    plain = run(sizes=[int(FOLD.train.sizes.max())], together=1)
+    for together in (1, 2, 4):
+        bucketed = run(together=together)
+        for field in CURVES:
+            np.testing.assert_allclose(
+                getattr(bucketed, field), getattr(plain, field), rtol=1e-9, atol=1e-12
+            )
 
 
-def test_shards_meet_queries_of_their_own():
+def test_a_gpu_serves_as_many_shards_at_once_as_keep_it_busy(monkeypatch):
+    """Up to 192 replicas, in equal parts of the shards; a processor serves one after the other."""
+    assert lockstep._together(30, 6) == 1
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(platform="gpu")])
+    found = [lockstep._together(*given) for given in ((30, 6), (30, 12), (7, 60), (10, 144))]
+    assert found == [30, 15, 1, 1]
+
+
+@pytest.mark.parametrize("together", [1, 12])
+def test_shards_meet_queries_of_their_own(together):
     """A bucket sequence shared between seeds would hide part of the variance between queries."""
     from engine.test_lockstep import in_order
 
     keys = [lockstep.shard_key("train", "1", seed) for seed in range(12)]
     served = lockstep.run(
-        in_order(False), [()], [MIX[0].user], keys, FOLD.train, [FOLD.test], rounds=200, k=K
-    ).regret[:, 0]
+        in_order(False), [()], [MIX[0].user], keys, FOLD.train, [FOLD.test],
+        rounds=200, k=K, together=together,
+    ).regret[:, 0]  # fmt: skip
     # Means of independent draws spread as the draws do over sqrt(rounds); a chi-square of 11
     # degrees lies between 1.8 and 34 with a false-alarm rate of 1e-3.
     expected = served.var() / served.shape[1]

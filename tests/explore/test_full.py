@@ -35,7 +35,7 @@ def test_without_a_refresh_rounding_errors_outgrow_the_inverse_and_with_it_they_
     monkeypatch.setattr(full, "_RECENT", 128)
     known, exact = drifted(64 * 4)
     assert error(known, exact) < 1e-4
-    monkeypatch.setattr(full, "_RECENT", 1024)
+    monkeypatch.setattr(full, "_RECENT", 2048)
     never, _ = drifted(64 * 4)
     assert error(never, exact) > 100 * error(known, exact)
 

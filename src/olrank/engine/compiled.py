@@ -4,7 +4,9 @@ Queries differ wildly in size, so a query is padded to the size of its bucket on
 is compiled at its own size. The choice of a bucket must stand outside `vmap`, or every replica
 would pay for all of them; it can, because a shard's replicas share the query. Shards do not share
 it: seeds with one sequence of buckets would miss part of the variance between queries, and their
-intervals would lie. So shards are served one after the other inside the step, and learn together.
+intervals would lie. So each shard draws its own query, and shards are served one after the other
+inside the step, or, where a device has room for more replicas than a shard has, several at once at
+the size of the largest query among them: padding is shared, queries are not. They learn together.
 """
 
 from __future__ import annotations
@@ -81,19 +83,32 @@ def run_chunk(
 def _serve(
     ranker: Ranker, protocol: Protocol, states: PyTree, keys: Array, queries: Queries, drawn: Array
 ) -> Served:
-    """[S, R] lists: shards one after the other, each at the size of its query's bucket."""
-    branches = [partial(_serve_padded, ranker, protocol, queries, size) for size in protocol.sizes]
+    """[S, R] lists: some shards at a time, at the size of their largest query's bucket."""
+    n_shards, together = drawn.shape[0], protocol.together
+    serve = [partial(_serve_padded, ranker, protocol, queries, size) for size in protocol.sizes]
     edges = jnp.asarray(protocol.sizes[:-1], jnp.int32)
+    shards = (states, keys, drawn)
 
-    def one_shard(shard: tuple[PyTree, Array, Array]) -> Served:
-        state, key, query = shard
-        bucket = jnp.sum(queries.n_docs[query] > edges)
-        return _as_served(jax.lax.switch(bucket, branches, state, key, query))
+    def at_once(shards: tuple[PyTree, Array, Array]) -> Served:
+        bucket = jnp.sum(jnp.max(queries.n_docs[shards[2]]) > edges)
+        return _as_served(jax.lax.switch(bucket, [jax.vmap(one) for one in serve], *shards))
 
-    if drawn.shape[0] == 1:
-        alone = one_shard((jax.tree.map(lambda leaf: leaf[0], states), keys[0], drawn[0]))
-        return _as_served(jax.tree.map(lambda leaf: leaf[None], alone))
-    return _as_served(jax.lax.map(one_shard, (states, keys, drawn)))
+    def alone(shard: tuple[PyTree, Array, Array]) -> Served:
+        bucket = jnp.sum(queries.n_docs[shard[2]] > edges)
+        return _as_served(jax.lax.switch(bucket, serve, *shard))
+
+    if n_shards == 1:
+        served = alone(jax.tree.map(lambda leaf: leaf[0], shards))
+        return _as_served(jax.tree.map(lambda leaf: leaf[None], served))
+    if together == 1:
+        return _as_served(jax.lax.map(alone, shards))
+    if together == n_shards:
+        return at_once(shards)
+    parted = jax.tree.map(
+        lambda leaf: leaf.reshape(n_shards // together, together, *leaf.shape[1:]), shards
+    )
+    served = jax.lax.map(at_once, parted)
+    return _as_served(jax.tree.map(lambda leaf: leaf.reshape(n_shards, *leaf.shape[2:]), served))
 
 
 def _as_served(served: Served) -> Served:

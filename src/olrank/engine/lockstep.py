@@ -33,6 +33,8 @@ from olrank.users.user import User
 
 _CHUNK = 500  # rounds between two reports to the host; few enough to feel alive
 
+_AT_ONCE = 192  # replicas of several shards that a GPU serves at once
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -113,6 +115,7 @@ def run(
     empty: ndcgs.EmptyRule = "skip",
     evaluate_after: Sequence[int] | None = None,
     sizes: Sequence[int] | None = None,
+    together: int | None = None,
     chunk: int = _CHUNK,
     per_query: bool = False,
     change: Change | None = None,
@@ -134,6 +137,8 @@ def run(
         evaluate_after: rounds from 1; `evaluation_rounds(rounds)` when None.
         sizes: of the buckets; chosen for the data when None, the largest query's size for a plain
             scan without buckets.
+        together: shards that are served at once, a divisor of their number; as many as the device
+            has room for when None.
         chunk: rounds between two reports, at most.
         per_query: also measure each held-out query after the last evaluated round.
         change: to other grades, after some round; never when None.
@@ -151,6 +156,7 @@ def run(
         empty=empty,
         sizes=tuple(sizes) if sizes is not None else bucket_sizes(train.sizes),
         n_replicas=n_replicas,
+        together=together or _together(len(keys), n_replicas),
     )
     queries, tests = _placed(train, held_out, k)
     stacked, crowd = stack(numbers), stack(users)
@@ -178,6 +184,18 @@ def run(
         if so_far is not None and done < rounds:
             so_far(_gather(parts, [r for r in evaluated if r <= done], n_replicas))
     return _gather(parts, evaluated, n_replicas)._replace(by_query=by_query)
+
+
+def _together(n_shards: int, n_replicas: int) -> int:
+    """How many shards to serve at once.
+
+    A GPU takes about as long for one replica as for many, so that a shard of few would leave it
+    idle. A processor has nothing to spare for the padding.
+    """
+    if jax.devices()[0].platform == "cpu":
+        return 1
+    most = max(1, _AT_ONCE // n_replicas)
+    return max(n for n in range(1, n_shards + 1) if n_shards % n == 0 and n <= most)
 
 
 def _placed(

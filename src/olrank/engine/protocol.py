@@ -47,6 +47,7 @@ class Protocol(NamedTuple):
         empty: how test queries without a relevant document count.
         sizes: padded sizes of the buckets, ascending, the largest query's among them.
         n_replicas: of a shard.
+        together: shards that are served at once, a divisor of their number.
     """
 
     k: int
@@ -54,6 +55,7 @@ class Protocol(NamedTuple):
     empty: ndcgs.EmptyRule
     sizes: tuple[int, ...]
     n_replicas: int
+    together: int = 1
 
 
 def place(data: Dataset, k: int, *, rounded: bool = False) -> Queries:

@@ -23,7 +23,9 @@ from jax.custom_batching import custom_vmap
 from olrank.errors import ConfigError
 from olrank.types import Array
 
-_RECENT = 1024  # pairs between two exact inversions, each of which costs as much as some hundred
+# Pairs between two exact inversions. An inversion costs as much as some hundred updates; after so
+# many pairs widths are off by 1e-5 of themselves at most (measured at WEB10K's shape).
+_RECENT = 2048
 
 
 class FullConfidence(NamedTuple):
