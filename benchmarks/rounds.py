@@ -225,8 +225,8 @@ def measure(fold: Any, line: Line, batch: int, rounds: int, with_baselines: bool
     found: dict[str, Any] = {
         "shape": line.shape, "name": line.name, "batch": batch,
         "rounds": rounds, "last_us": spent.last * 1e6, "early_us": spent.early * 1e6,
-        "late_us": spent.late * 1e6, "growth": spent.late / spent.early, "mean_us": spent.mean * 1e6,
-        "released_ms": line.released_ms,
+        "late_us": spent.late * 1e6, "growth": spent.late / spent.early,
+        "mean_us": spent.mean * 1e6, "released_ms": line.released_ms,
     }  # fmt: skip
     if with_baselines:
         largest = [int(fold.train.sizes.max())]
@@ -247,7 +247,8 @@ def show(found: dict[str, Any]) -> None:
     released = f"{found['released_ms']:8.1f} ms" if found["released_ms"] else ""
     print(
         f"{found['shape']:8} {found['name']:17} {found['last_us']:10.1f} "
-        f"{found['early_us']:10.1f} {found['late_us']:10.1f} {found['growth']:7.2f} {found['mean_us']:10.1f} {ratios[0]:>11} {ratios[1]:>11} "
+        f"{found['early_us']:10.1f} {found['late_us']:10.1f} {found['growth']:7.2f} "
+        f"{found['mean_us']:10.1f} {ratios[0]:>11} {ratios[1]:>11} "
         f"{released:>12}",
         flush=True,
     )
