@@ -44,9 +44,7 @@ docs: $(INSTALLED) ## write a page for each experiment, every number taken from 
 	@$(BIN)/olrank pages
 
 bench: $(INSTALLED_DEV) ## measure speed; each benchmark prints a ratio against a named baseline
-	@for bench in benchmarks/*.py; do \
-	  if [ -e "$$bench" ]; then $(BIN)/python "$$bench"; else echo "No benchmarks yet."; fi; \
-	done
+	@for bench in letor comparison rounds page; do $(BIN)/python benchmarks/$$bench.py || exit 1; done
 
 # Takes about an hour; FOLDER must not exist yet. The figures are committed.
 FOLDER ?= results/crashtest
@@ -56,7 +54,9 @@ crashtest: $(INSTALLED_DEV) ## kill the service 1,000 times and flip 10,000 bits
 
 loadtest: $(INSTALLED_DEV) ## find the rate that the service holds and hold it for ten minutes; time recovery
 	@$(BIN)/python benchmarks/service/load.py --report docs/loadtest.json
+	@$(BIN)/python benchmarks/service/load.py --settings '{"width": 32}' --seconds 120 --report docs/loadtest-narrow.json
 	@$(BIN)/python benchmarks/service/recovery.py --report docs/recovery.json
+	@$(BIN)/python benchmarks/page.py
 
 streamtest: $(INSTALLED_DEV) ## 100,000 rough events through the service, beside a simple model
 	@PYTHONPATH=src:tests $(BIN)/python tests/service/stream.py $(FOLDER)/stream

@@ -175,6 +175,14 @@ def ceilings() -> dict[str, float]:
         a = jax.random.normal(jax.random.key(0), (n, n), jnp.float32)
         product = jax.jit(lambda x, p=name: jnp.matmul(x, x, precision=p))
         found[f"matmul {name}, GFLOP/s"] = 2 * n**3 / _seconds(product, a) / 1e9
+    # What a round is made of: many products of a few hundred documents with a network's layer.
+    many = jax.random.normal(jax.random.key(0), (64, 512, 136), jnp.float32)
+    layer = jnp.ones((136, _WIDTH), jnp.float32)
+    small = jax.jit(
+        lambda x: jax.lax.map(lambda one: jnp.sum(jnp.matmul(one, layer, precision="highest")), x)
+    )
+    work = 2 * many.size * _WIDTH
+    found["matmul of a round's size, GFLOP/s"] = work / _seconds(small, many) / 1e9
     long = jnp.ones(n * n * 2, jnp.float32)
     found["copy, GB/s"] = 2 * long.nbytes / _seconds(jax.jit(lambda x: x + 1.0), long) / 1e9
     return found

@@ -1,6 +1,7 @@
 """Load on the real service, open loop: requests leave when they are due, ready or not.
 
-    python benchmarks/service/load.py [--seconds 600] [--rates 25,50] [--trial 30] [--report FILE]
+    python benchmarks/service/load.py [--seconds 600] [--rates 25,50] [--trial 30]
+        [--settings JSON] [--report FILE]
 
 Each ranking has 100 candidates with 136 features and is followed by its feedback, a click that
 closes it, as soon as it is answered. Latency counts from when a request was due, so that a server
@@ -211,7 +212,7 @@ async def _one(pool: Connections, run: Run, body: bytes, liked: set[str], due: f
 class Service:
     """The real service on a free port, and what the system says about its processes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any] | None = None) -> None:
         """Start it with one ranker, and wait until it is ready."""
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
@@ -222,7 +223,7 @@ class Service:
         )
         self.client = olrank.Client(f"http://127.0.0.1:{self.port}", tries=20, timeout_s=60)
         self.client.wait_until_ready(300)
-        self.client.create("load", N_FEATURES)
+        self.client.create("load", N_FEATURES, settings=settings or {})
         self.client.wait_until_ready(300)
 
     def learner(self) -> int | None:
@@ -308,7 +309,7 @@ def main(arguments: Any) -> int:
     print(f"{os.cpu_count()} cores, {N_DOCS} candidates x {N_FEATURES} features; shares in cores")
     print(HEAD)
     with tempfile.TemporaryDirectory() as place:
-        service = Service(Path(place) / "data")
+        service = Service(Path(place) / "data", arguments.settings)
         try:
             asyncio.run(load(service, 5, 5, True))  # warm caches
             tried = try_rates(service, sorted(arguments.rates), arguments.trial)
@@ -319,6 +320,7 @@ def main(arguments: Any) -> int:
     if arguments.report is not None:
         facts = {
             "cores": os.cpu_count(), "candidates": N_DOCS, "features": N_FEATURES,
+            "settings": arguments.settings,
             "tried": [run.facts() for run in tried], "held": [run.facts() for run in held],
         }  # fmt: skip
         arguments.report.write_text(json.dumps(facts, indent=1) + "\n")
@@ -335,7 +337,10 @@ if __name__ == "__main__":
     parser.add_argument(
         "--rates",
         type=lambda text: [float(one) for one in text.split(",")],
-        default=[25.0, 50.0, 75.0, 100.0, 125.0, 150.0, 200.0],
+        default=[25.0, 35.0, 50.0, 65.0, 80.0, 100.0, 125.0, 150.0, 200.0],
+    )
+    parser.add_argument(
+        "--settings", type=json.loads, default={}, help="of the ranker, as JSON; else its defaults"
     )
     parser.add_argument("--report", type=Path, help="a JSON file to write")
     sys.exit(main(parser.parse_args()))

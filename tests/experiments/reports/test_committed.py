@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from olrank.experiments.reports import contest, published
+from olrank.experiments.reports import contest, devices, published
 from olrank.experiments.rows import choice, files
 from olrank.experiments.rows.summary import markdown, summarise
 from olrank.metrics.compare import paired
@@ -42,6 +42,13 @@ def test_pdgd_stands_above_dbgd_for_the_informational_user():
         offline(rows, name, "informational", last) for name in ("pdgd-linear", "dbgd-linear")
     )
     assert paired(ours, other).low > 0
+
+
+def test_a_gpu_draws_from_the_distributions_of_a_cpu():
+    compared = devices.compare(EXPERIMENTS / "devices", EXPERIMENTS / "devices" / "gpu")
+    assert len(compared) >= 11 * 2 * 3  # rankers x users x metrics, some with certain orders
+    assert compared["n"].min() >= 15
+    assert compared.filter(~pl.col("agrees")).is_empty()
 
 
 @pytest.mark.parametrize("name", ["mq2008-baselines", "mq2008-pdgd-batch"])

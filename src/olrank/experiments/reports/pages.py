@@ -5,6 +5,7 @@ An experiment's `page.md` is prose with places to fill, each on double braces:
     {{table}}        all rankers, as in table.md          {{tables}}     with tests, as in tables.md
     {{claims}}       verdicts on the paper's claims       {{theory}}     fits, coverage, dimensions
     {{published}}    ours beside published numbers        {{effects B}}  an ablation against base B
+    {{devices D}}    rows of device D beside the CPU's
     {{contest PART}} of a contest: verdict, cells, rivals, closed, robust, means, all, chosen
     {{figure NAME}}  a figure of the folder               {{run NAME}}   rounds, seeds, folds, hours
     {{mean RANKER | USER | STOP | METRIC}}                one number; DATASET | ... in front if many
@@ -26,6 +27,7 @@ from olrank.errors import ConfigError, DataError, unknown_name
 from olrank.experiments.reports import (
     claims,
     contest,
+    devices,
     effects,
     evidence,
     published,
@@ -126,6 +128,11 @@ def _published(folder: Path, words: str) -> str:
     return published.markdown(published.compare(folder)).strip()
 
 
+def _devices(folder: Path, words: str) -> str:
+    """The folder's rows beside those of one of its own folders, called like the other device."""
+    return devices.markdown(devices.compare(folder, folder / words), "cpu", words).strip()
+
+
 def _effects(folder: Path, words: str) -> str:
     return effects.markdown(effects.effects(_chosen(folder), words), words).strip()
 
@@ -174,6 +181,7 @@ _FILLERS: dict[str, Callable[[Path, str], str]] = {
     "claims": _claims,
     "theory": _theory,
     "published": _published,
+    "devices": _devices,
     "effects": _effects,
     "contest": _contest,
     "figure": _figure,

@@ -1,0 +1,161 @@
+"""Write docs/speed.md: every number from benchmarks/results/ and the service's reports in docs/.
+
+python benchmarks/page.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
+PAGE = DOCS / "speed.md"
+
+# What we aim for, in us a replica-round: on two cores of a processor, on one H200.
+_AIMS = {
+    ("web10k", "olranknet"): (5_000, 25),
+    ("yahoo", "olranknet"): (15_000, 25),
+    ("mq2008", "olranknet"): (1_500, 8),
+    ("web10k", "pairrank"): (4_000, 40),
+    ("web10k", "pdgd-linear"): (300, 5),
+    ("web10k", "pdgd-neural"): (300, 5),
+    ("web10k", "dbgd-linear"): (300, 5),
+    ("web10k", "dbgd-neural"): (300, 5),
+    ("web10k", "olranknet, full A"): (None, 4_000),
+}
+_RATIOS = ("plain_ratio", "oracle_ratio")
+_WHOLE = {"comparison": 300, "grid": 240}  # seconds
+
+_HEAD = """# Speed
+
+Written by `python benchmarks/page.py` from the files that the benchmarks write; a test fails when
+it is stale. `make bench` measures the rounds, `make loadtest` the service.
+
+## A round of a simulation
+
+Query, ranking, clicks, metrics and learning of one replica, in microseconds; m = 100, k = 10, five
+steps of 256 pairs; synthetic data of the named shape; compilation not counted. *At 5,000*: the
+last thousand of 5,000 rounds as they went (the mean of all rounds where that was not kept).
+*Growth*: the first rounds' queries met again after 5,000 rounds, against the first time. *Plain
+scan*: how many times longer the core takes without the engine's buckets; *oracle*: how many times
+longer the literal NumPy transcription of the paper takes; both in the same run. *Released*: the
+authors' or the best public code on two cores of another machine.
+"""
+
+_HOLDS_BACK = """## What holds it back
+
+On a GPU, a round of olRankNet writes the product of squared differences and 1 / A once and reads
+it once to sum it up: it is bound by memory, and the rest of the round is a chain of small kernels.
+With a full A, rank and update each read the inverse of 13,700 x 13,700 whole, in plain float32,
+which the matrix units do not do, and an exact inversion now and then is shared by the pairs between
+two.
+
+On a processor, products of a round's size run at about half the speed of large ones (see the
+ceilings in benchmarks/results), and the squares and sums around them cost as much again. Pruning
+saves most of the norms only once a model is sure of many orders. DBGD's and PDGD's rounds are some
+hundred operations of a few microseconds each; the neural ones draw or update all parameters.
+"""
+
+
+def text() -> str:
+    """The page."""
+    parts = [_HEAD]
+    for path in sorted(RESULTS.glob("rounds-*.json")):
+        parts += _rounds(json.loads(path.read_text()), on_gpu="cpu" not in path.name)
+    for path in sorted(RESULTS.glob("comparison-*.json")):
+        parts += _whole(json.loads(path.read_text()))
+    parts.append(_HOLDS_BACK)
+    load, recovery = DOCS / "loadtest.json", DOCS / "recovery.json"
+    if load.is_file():
+        parts += _load(json.loads(load.read_text()), "")
+    narrow = DOCS / "loadtest-narrow.json"
+    if narrow.is_file():
+        parts += _load(json.loads(narrow.read_text()), ", a network of width 32")
+    if recovery.is_file():
+        found = json.loads(recovery.read_text())
+        facts = [f"- {name.replace('_', ' ')}: {value}" for name, value in found.items()]
+        parts += ["## Recovery", "\n".join([*facts, ""])]
+    return "\n".join(parts)
+
+
+def _rounds(found: dict[str, Any], on_gpu: bool) -> list[str]:
+    lines = [f"### {found['device']}, JAX {found['jax']}", ""]
+    lines += _head("shape", "ranker", "replicas", "at 5,000", "aim", "growth", "plain scan",
+                   "oracle", "released")  # fmt: skip
+    for line in found["lines"]:
+        aim = _AIMS.get((line["shape"], line["name"]), (None, None))[on_gpu]
+        spent = line.get("last_us", line["mean_us"])
+        shown = f"{spent:,.1f}" if aim is None or spent <= aim else f"**{spent:,.1f}**"
+        lines.append(_line(
+            line["shape"], line["name"], line["batch"], shown, "" if aim is None else f"{aim:,}",
+            f"{line['growth']:.2f}",
+            *(f"{line[key]:.1f} x" if key in line else "" for key in _RATIOS),
+            f"{line['released_ms']:g} ms" if line["released_ms"] else "",
+        ))  # fmt: skip
+    lines += ["", "Bold: short of the aim."]
+    for shape, far in found["limits of olranknet"].items():
+        share = f"{far['share of the nearer ceiling']:.0%}"
+        lines += ["", (
+            f"olRankNet at {shape}'s shape: {far['GFLOP']:.2f} GFLOP and {far['MB']:.1f} MB a "
+            f"round, padding included. At this device's own speed for large matrix products that "
+            f"is {far['us at the matrix ceiling']:,.1f} us, for copies "
+            f"{far['us at the copy ceiling']:,.1f} us; measured {far['us measured']:,.1f} us, so "
+            f"it runs at {share} of the nearer ceiling."
+        )]  # fmt: skip
+    return [*lines, ""]
+
+
+def _whole(found: dict[str, Any]) -> list[str]:
+    what = {
+        "comparison": "9 rankers x 3 users x 10 seeds x 5,000 rounds, evaluated every 100 rounds",
+        "grid": "olRankNet, 48 settings x 3 users x 10 seeds x 5,000 rounds, one fold",
+    }
+    lines = [f"## Whole experiments at WEB10K's shape, {found['device']}", ""]
+    lines += _head("experiment", "seconds, compilation included", "aim")
+    lines += [
+        _line(text, f"{found[name]['seconds']:.0f}", _WHOLE[name]) for name, text in what.items()
+    ]
+    return [*lines, ""]
+
+
+def _load(found: dict[str, Any], how: str) -> list[str]:
+    lines = [
+        f"## The service under load{how}", "",
+        f"{found['cores']} cores for generator, HTTP process and learner; open loop; each ranking "
+        f"of {found['candidates']} candidates x {found['features']} features is followed by its "
+        "feedback. A rate holds with p99 of at most 50 ms for rankings and 25 ms for feedback and "
+        "a learner less than 5 s behind.", "",
+    ]  # fmt: skip
+    lines += _head("a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "failed",
+                   "lag", "generator, http, learner", "http MB", "learner MB", "holds")  # fmt: skip
+    for run in [*found["tried"], *found["held"]]:
+        lines.append(_line(
+            f"{run['rate']:g}", f"{run['seconds']:.0f} s", "on" if run["learning"] else "off",
+            *(f"{run[key]['p50']}, {run[key]['p99']} ms" for key in ("rank_ms", "feedback_ms")),
+            run["failed"], f"{run['largest_lag_s']} s",
+            ", ".join(f"{share:.2f}" for share in run["cores"].values()) + " cores",
+            *(f"{run[key][0]} to {run[key][1]}" for key in ("http_mb", "learner_mb")),
+            "yes" if run["holds"] else "no",
+        ))  # fmt: skip
+    return [*lines, ""]
+
+
+def _head(*cells: str) -> list[str]:
+    return [_line(*cells), _line(*("---" for _ in cells))]
+
+
+def _line(*cells: object) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="fail if the page is stale")
+    if parser.parse_args().check:
+        sys.exit(f"{PAGE}: stale. Run: python benchmarks/page.py" * (PAGE.read_text() != text()))
+    PAGE.write_text(text())
+    print(PAGE)
