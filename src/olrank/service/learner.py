@@ -11,6 +11,7 @@ told to take snapshots or to stop. When the service is gone it stops.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -35,6 +36,7 @@ from olrank.service.sqlite import SqliteReader
 
 _DUE_S = 0.5  # how often timers are looked at where no event asks for a close
 _ALIVE_S = 0.5  # how often it says how far it is
+_NICE = 10  # how far it steps back for the process that serves
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)  # the service process is no more
 
 
@@ -303,6 +305,8 @@ def _compile(model: Model) -> None:
 def main(arguments: list[str]) -> int:
     """Run a learner at the other end of two inherited sockets."""
     folder, log_descriptor, control_descriptor, options = arguments
+    # People wait for rankings; learning may take what they leave of the processor.
+    os.nice(_NICE)
     # The service process decides when to stop, also when both get a signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
