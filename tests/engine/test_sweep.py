@@ -96,6 +96,27 @@ def test_running_out_of_memory_halves_the_batch_and_goes_on(monkeypatch):
     np.testing.assert_array_equal(halved.online, whole.online)
 
 
+def test_running_out_of_memory_serves_fewer_shards_at_once_before_it_halves_the_batch(monkeypatch):
+    tried = []
+    real = lockstep.run
+
+    def small_device(ranker, numbers, *given, together, **more):
+        tried.append((len(numbers), together))
+        if together > 1:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+        return real(ranker, numbers, *given, together=together, **more)
+
+    whole = measure([MIX[0]] * 3, batch=2)
+    monkeypatch.setattr(lockstep, "run", small_device)
+    # As on a GPU: both shards at once while two batches of them may be served.
+    monkeypatch.setattr(
+        lockstep, "shards_together", lambda n_shards, n, at_once: min(n_shards, at_once // n)
+    )
+    fewer = measure([MIX[0]] * 3, batch=2)
+    assert tried == [(2, 2), (2, 1), (2, 1)]
+    np.testing.assert_array_equal(fewer.online, whole.online)
+
+
 def test_other_errors_of_the_device_are_not_hidden(monkeypatch):
     def broken(*given, **more):
         raise jax.errors.JaxRuntimeError("INTERNAL: something else")
@@ -137,9 +158,9 @@ def test_buckets_give_the_rows_of_the_plain_scan_however_many_shards_share_one(n
 
 def test_a_gpu_serves_as_many_shards_at_once_as_keep_it_busy(monkeypatch):
     """Up to 192 replicas, in equal parts of the shards; a processor serves one after the other."""
-    assert lockstep._together(30, 6) == 1
+    assert lockstep.shards_together(30, 6) == 1
     monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(platform="gpu")])
-    found = [lockstep._together(*given) for given in ((30, 6), (30, 12), (7, 60), (10, 144))]
+    found = [lockstep.shards_together(*given) for given in ((30, 6), (30, 12), (7, 60), (10, 144))]
     assert found == [30, 15, 1, 1]
 
 

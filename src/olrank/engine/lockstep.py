@@ -33,7 +33,7 @@ from olrank.users.user import User
 
 _CHUNK = 500  # rounds between two reports to the host; few enough to feel alive
 
-_AT_ONCE = 192  # replicas of several shards that a GPU serves at once
+AT_ONCE = 192  # replicas of several shards that a GPU serves at once
 
 Floats = npt.NDArray[np.float64]
 
@@ -156,7 +156,7 @@ def run(
         empty=empty,
         sizes=tuple(sizes) if sizes is not None else bucket_sizes(train.sizes),
         n_replicas=n_replicas,
-        together=together or _together(len(keys), n_replicas),
+        together=together or shards_together(len(keys), n_replicas),
     )
     queries, tests = _placed(train, held_out, k)
     stacked, crowd = stack(numbers), stack(users)
@@ -186,15 +186,15 @@ def run(
     return _gather(parts, evaluated, n_replicas)._replace(by_query=by_query)
 
 
-def _together(n_shards: int, n_replicas: int) -> int:
-    """How many shards to serve at once.
+def shards_together(n_shards: int, n_replicas: int, at_once: int = AT_ONCE) -> int:
+    """How many shards to serve at once, when the device serves `at_once` replicas.
 
     A GPU takes about as long for one replica as for many, so that a shard of few would leave it
     idle. A processor has nothing to spare for the padding.
     """
     if jax.devices()[0].platform == "cpu":
         return 1
-    most = max(1, _AT_ONCE // n_replicas)
+    most = max(1, at_once // n_replicas)
     return max(n for n in range(1, n_shards + 1) if n_shards % n == 0 and n <= most)
 
 

@@ -3,7 +3,7 @@
 Replicas of one design differ in numbers and users only and run in one compiled step; designs run
 one after the other. A batch is padded to the size of the first, so that every batch is the same
 program and a result does not depend on how the replicas were split. When the device runs out of
-memory the batch is halved, and the run goes on.
+memory fewer shards are served at once, then the batch is halved, and the run goes on.
 """
 
 from __future__ import annotations
@@ -81,11 +81,12 @@ def run(
         # A width of 1 compiles to another program than the rest, and rounds differently: it is
         # for a replica that is alone.
         size = max(size, min(2, len(members)))
-        waiting = list(members)
+        waiting, at_once = list(members), lockstep.AT_ONCE
         while waiting:
             now = waiting[: max(1, size)]
             # One program for all batches of a group.
             padded = now + [now[-1]] * (min(size, len(members)) - len(now))
+            together = lockstep.shards_together(len(keys), len(padded), at_once)
             try:
                 measured = lockstep.run(
                     replicas[now[0]].ranker,
@@ -99,15 +100,19 @@ def run(
                     empty=empty,
                     evaluate_after=evaluate_after,
                     sizes=sizes,
+                    together=together,
                     per_query=per_query,
                     change=change,
                     progress=_scaled(progress, n_done, len(now), rounds, len(replicas)),
                     so_far=_of_batch(so_far, now),
                 )
             except jax.errors.JaxRuntimeError as error:
-                if "RESOURCE_EXHAUSTED" not in str(error) or size <= 2:
+                if "RESOURCE_EXHAUSTED" not in str(error) or (size <= 2 and together == 1):
                     raise
-                size = max(2, min(size, len(now)) // 2)
+                if together > 1:
+                    at_once = together * len(padded) // 2
+                else:
+                    size = max(2, min(size, len(now)) // 2)
                 gc.collect()
                 continue
             if batched is not None:
