@@ -32,12 +32,14 @@ def write(benchmark: str, found: dict[str, Any], merged: Merge | None = None) ->
     Args:
         benchmark: its name.
         found: what it found.
-        merged: gives what to keep of what was found before and now; only the latter when None.
+        merged: gives what to keep of what the same machine found before and now; only the latter
+            when None.
     """
     RESULTS.mkdir(exist_ok=True)
     slug = re.sub(r"[^a-z0-9]+", "-", jax.devices()[0].device_kind.lower()).strip("-")
     path = RESULTS / f"{benchmark}-{slug}.json"
     if merged is not None and path.is_file():
-        found = merged(json.loads(path.read_text()), found)
+        before = json.loads(path.read_text())
+        found = merged(before, found) if before["device"] == found["device"] else found
     path.write_text(json.dumps(found, indent=1) + "\n")
     return path

@@ -1,15 +1,15 @@
 """Write docs/speed.md: every number from benchmarks/results/ and the service's reports in docs/.
 
-python benchmarks/page.py [--check]
+Run it as `python benchmarks/page.py`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
+
+from olrank.experiments.rows.markdown import table_head, table_line
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, DOCS = ROOT / "benchmarks" / "results", ROOT / "docs"
@@ -54,8 +54,8 @@ section is how we read the code; no profile was taken.
 On a GPU, a round of olRankNet writes the product of squared differences and 1 / A once and reads it
 once to sum it up, so memory is the nearer ceiling, and much of the round is a chain of small
 kernels. With a full A, rank and update each read the inverse of 13,700 x 13,700 whole, in plain
-float32. Inverting half as often moved the mean of a round from 4.27 to 4.13 ms, which is within
-what two runs differ by; its growth is that of inversions falling into the rounds that are timed.
+float32; inverting half as often hardly moved it. Its growth may be no more than inversions falling
+into the rounds that are timed.
 
 On a processor, the products alone take longer than the aim at WEB10K's shape (above). PairRank's
 exact refit reads all pairs it remembers: that is its growth. The rounds of DBGD and PDGD are many
@@ -91,18 +91,20 @@ def text() -> str:
 
 def _rounds(found: dict[str, Any], on_gpu: bool) -> list[str]:
     lines = [f"### {found['device']}, JAX {found['jax']}", ""]
-    lines += _head("shape", "ranker", "replicas", "at 5,000", "aim", "growth", "plain scan",
-                   "oracle", "released")  # fmt: skip
+    lines += table_head(
+        "shape", "ranker", "replicas", "at 5,000", "aim", "growth", "plain scan", "oracle",
+        "released",
+    )  # fmt: skip
     for line in found["lines"]:
         aim = _AIMS.get((line["shape"], line["name"]), (None, None))[on_gpu]
         spent = line.get("last_us", line["mean_us"])
         shown = f"{spent:,.1f}" if aim is None or spent <= aim else f"**{spent:,.1f}**"
-        lines.append(_line(
+        lines.append(table_line([
             line["shape"], line["name"], line["batch"], shown, "" if aim is None else f"{aim:,}",
             f"{line['growth']:.2f}",
             *(f"{line[key]:.1f} x" if key in line else "" for key in _RATIOS),
             f"{line['released_ms']:g} ms" if line["released_ms"] else "",
-        ))  # fmt: skip
+        ]))  # fmt: skip
     lines += ["", "Bold: short of the aim."]
     small = found["ceilings"].get("matmul of a round's size, GFLOP/s")
     for shape, far in found["limits of olranknet"].items():
@@ -133,9 +135,10 @@ def _whole(found: dict[str, Any]) -> list[str]:
         "grid": "olRankNet, 48 settings x 3 users x 10 seeds x 5,000 rounds, one fold",
     }
     lines = [f"## Whole experiments at WEB10K's shape, {found['device']}", ""]
-    lines += _head("experiment", "seconds, compilation included", "aim")
+    lines += table_head("experiment", "seconds, compilation included", "aim")
     lines += [
-        _line(text, f"{found[name]['seconds']:.0f}", _WHOLE[name]) for name, text in what.items()
+        table_line([text, f"{found[name]['seconds']:.0f}", _WHOLE[name]])
+        for name, text in what.items()
     ]
     return [*lines, ""]
 
@@ -148,32 +151,22 @@ def _load(found: dict[str, Any], how: str) -> list[str]:
         "feedback. A rate holds with p99 of at most 50 ms for rankings and 25 ms for feedback and "
         "a learner less than 5 s behind.", "",
     ]  # fmt: skip
-    lines += _head("a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "failed",
-                   "lag", "generator, http, learner", "http MB", "learner MB", "holds")  # fmt: skip
+    lines += table_head(
+        "a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "failed", "lag",
+        "generator, http, learner", "http MB", "learner MB", "holds",
+    )  # fmt: skip
     for run in [*found["tried"], *found["held"]]:
-        lines.append(_line(
+        lines.append(table_line([
             f"{run['rate']:g}", f"{run['seconds']:.0f} s", "on" if run["learning"] else "off",
             *(f"{run[key]['p50']}, {run[key]['p99']} ms" for key in ("rank_ms", "feedback_ms")),
             run["failed"], f"{run['largest_lag_s']} s",
             ", ".join(f"{share:.2f}" for share in run["cores"].values()) + " cores",
             *(f"{run[key][0]} to {run[key][1]}" for key in ("http_mb", "learner_mb")),
             "yes" if run["holds"] else "no",
-        ))  # fmt: skip
+        ]))  # fmt: skip
     return [*lines, ""]
 
 
-def _head(*cells: str) -> list[str]:
-    return [_line(*cells), _line(*("---" for _ in cells))]
-
-
-def _line(*cells: object) -> str:
-    return f"| {' | '.join(str(cell) for cell in cells)} |"
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="fail if the page is stale")
-    if parser.parse_args().check:
-        sys.exit(f"{PAGE}: stale. Run: python benchmarks/page.py" * (PAGE.read_text() != text()))
     PAGE.write_text(text())
     print(PAGE)

@@ -7,7 +7,7 @@ run, the same rounds as a plain scan (every query padded to the largest) and, fo
 literal NumPy round of the oracle; and what ANCHORS reports of the released code on two cores. Then
 how far the two hottest shapes are from what the device can do. Needs only NumPy and JAX, so that it
 runs on a bare GPU machine too. The table goes to benchmarks/results/ under the device's name;
-measuring some lines again replaces those.
+measuring some lines again replaces those. Other batches or rounds are printed only.
 
     python benchmarks/rounds.py [--batch R] [--rounds T] [--only NAME] [--shape NAME]
 """
@@ -307,7 +307,8 @@ def main() -> None:
             far[line.shape] = limits(fold, mean, found["ceilings"], given.batch)
     print(json.dumps(far, indent=1))
     found |= {"lines": lines, "limits of olranknet": far}
-    print(machine.write("rounds", found, merged))
+    if (given.batch, given.rounds) == (parser.get_default("batch"), 5000):
+        print(machine.write("rounds", found, merged))
 
 
 if __name__ == "__main__":
