@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from service.running import D, Service, candidates, wait_for
 
 from olrank.errors import ServiceError
 from olrank.service import snapshots
+from olrank.service.options import LearnerOptions
 from olrank.service.records import Kind
 
 X = np.random.default_rng(3).random((8, D))
@@ -114,6 +116,19 @@ def test_clicks_change_the_order(service: Service):
     found = service.client.rank("learns", candidates(x))
     assert [item["id"] for item in found["items"]] == ["d4", "d3", "d2", "d1"]
     assert (found["mode"], found["log_propensity"]) == ("greedy", 0.0)
+
+
+def test_catching_up_waits_until_all_that_is_closed_is_served(tmp_path: Path):
+    slow = LearnerOptions(gather_s=3.0, batch=8)  # by itself it would be seconds behind
+    with Service(tmp_path, learner=slow) as service:
+        service.create("prompt")
+        for _ in range(20):
+            one = service.client.rank("prompt", candidates(X))
+            service.client.feedback("prompt", one, [one["items"][0]["id"]], close=True)
+        reached = service.client.catch_up("prompt")
+        assert reached["n_trained"] == 20
+        after = service.client.rank("prompt", candidates(X))
+        assert after["model_version"] == reached["model_version"]
 
 
 def test_a_never_shown_ranking_does_not_train_and_a_seen_one_without_clicks_does(service: Service):

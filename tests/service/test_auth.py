@@ -85,6 +85,7 @@ def test_keys_may_be_asked_for_on_loopback_too(tmp_path: Path):
         ("PUT", "/v1/rankers/a/switches", "admin"),
         ("POST", "/v1/rankers/a/snapshots", "admin"),
         ("POST", "/v1/rankers/a/erase", "admin"),
+        ("POST", "/v1/rankers/a/catch-up", "admin"),
         ("GET", "/metrics", "admin"),
         ("GET", "/v1/rankers", "admin"),
         ("POST", "/v1/rankers/a/rank/x", "admin"),

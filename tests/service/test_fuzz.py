@@ -74,7 +74,7 @@ def steer(case: Any, rng: random.Random, service: Service, snapshot_id: str) -> 
                 one["ranking_id"] = "r"
 
 
-OPERATIONS = 18  # routes times methods; the cases are shared among them
+OPERATIONS = 19  # routes times methods; the cases are shared among them
 
 
 @pytest.mark.usefixtures("programs")

@@ -142,6 +142,10 @@ class Client:
         """Set some of explore, learn and serve; all of them, as they are now."""
         return self._send("PUT", _path(name, "switches"), switches)
 
+    def catch_up(self, name: str) -> dict[str, Any]:
+        """Return when the model that serves has learned from all impressions closed so far."""
+        return self._send("POST", _path(name, "catch-up"))
+
     def explain(self, name: str, ranking_id: str, above: str, below: str) -> dict[str, Any]:
         """Why one candidate stands above another."""
         params = {"ranking_id": ranking_id, "above": above, "below": below}

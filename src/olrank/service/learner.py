@@ -252,6 +252,11 @@ class Learner:
         live = self._live[asked["ranker"]]
         if asked["op"] == "snapshot":
             return self._snapshot(live, "asked")
+        if asked["op"] == "catch_up":
+            self._close(asked["ranker"])
+            while live.backlog:
+                self._close(asked["ranker"])
+            return {"model_version": live.model.version, "n_trained": live.model.n_trained}
         if asked["op"] == "digest":
             return {"digest": live.model.digest(), "version": live.model.version}
         raise KeyError(asked["op"])

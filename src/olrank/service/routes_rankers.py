@@ -1,4 +1,4 @@
-"""Routes about rankers: create, look at, switch, erase, delete."""
+"""Routes about rankers: create, look at, switch, catch up, erase, delete."""
 
 from __future__ import annotations
 
@@ -55,6 +55,11 @@ def rankers(runtime: Runtime) -> APIRouter:
         """Switch exploring, learning or serving on or off; serving off is shadow mode."""
         given = await body_of(request, schema.Switches)
         return JSONResponse(await runtime.switch(name, given.model_dump(exclude_none=True)))
+
+    @router.post("/rankers/{name}/catch-up", response_model=schema.CaughtUp)
+    async def catch_up(name: str) -> Any:
+        """Wait until the model that serves has learned from all impressions closed so far."""
+        return JSONResponse(await runtime.catch_up(name))
 
     @router.post(
         "/rankers/{name}/erase",

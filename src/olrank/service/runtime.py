@@ -166,6 +166,13 @@ class Runtime(Fleet):
         snapshot_id: str = await asyncio.wrap_future(self.supervisor.ask("snapshot", name))
         return snapshot_id
 
+    async def catch_up(self, name: str) -> dict[str, int]:
+        """Return when all that is due by now is learned and served: its version and impressions."""
+        self.find(name)
+        # The learner publishes before it answers, through the same pipe.
+        reached: dict[str, int] = await asyncio.wrap_future(self.supervisor.ask("catch_up", name))
+        return reached
+
     async def promote(self, name: str, snapshot_id: str) -> tuple[Record, bool]:
         """Go back (or on) to a snapshot; the record, and whether it is served already."""
         ranker = self.find(name)

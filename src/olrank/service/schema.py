@@ -267,6 +267,15 @@ class Erase(_Request):
     ranking_ids: list[Id] = Field(min_length=1, max_length=MAX_EVENTS)
 
 
+class CaughtUp(BaseModel):
+    """The model that serves."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    model_version: int
+    n_trained: int
+
+
 class EraseAnswer(BaseModel):
     """How many records are gone."""
 
