@@ -7,8 +7,9 @@ Each ranking has 100 candidates with 136 features and is followed by its feedbac
 closes it, as soon as it is answered. Latency counts from when a request was due, so that a server
 that falls behind cannot hide it. First rising rates are tried for a while with learning on; the
 highest one that holds p99 <= 50 ms (rank) and 25 ms (feedback) is then held for --seconds (the next
-lower one if it does not last), and once more with learning switched off. Prints a table, and the
-processor's share of the generator itself.
+lower one if it does not last), and once more with learning switched off. Prints a table, the
+processor's share of the generator itself, and what other machines on the same host took of these
+cores ("steal"), which no service can help.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Run:
     generator_share: float = 0.0
     server_share: float = 0.0
     learner_share: float = 0.0
+    steal: list[float] = field(default_factory=list)
 
     def cost_ms(self) -> float:
         """Processor time of the HTTP process for one ranking and its feedback."""
@@ -80,6 +82,8 @@ class Run:
                 "generator": round(self.generator_share, 2),
                 "http": round(self.server_share, 2),
                 "learner": round(self.learner_share, 2),
+                "stolen": round(float(np.mean(self.steal)), 3) if self.steal else None,
+                "stolen_in_the_worst_second": round(max(self.steal), 2) if self.steal else None,
             },
             "http_mb": [round(self.server_mb[0]), round(self.server_mb[-1])],
             "learner_mb": [round(self.learner_mb[0]), round(self.learner_mb[-1])],
@@ -93,16 +97,20 @@ class Run:
         )
         memory = [f"{part[0]:.0f} to {part[-1]:.0f}" for part in (self.server_mb, self.learner_mb)]
         shares = f"{self.generator_share:5.2f} {self.server_share:5.2f} {self.learner_share:5.2f}"
+        stolen = (
+            f"{np.mean(self.steal):5.3f} {max(self.steal):4.2f}" if self.steal else "    -    -"
+        )
         return (
             f"{self.rate:6.0f} {self.seconds:6.0f} {'on' if self.learning else 'off':>6} {rank} "
             f"{feedback} {self.failed:6d} {max(self.lag_s, default=0):6.2f} {shares} "
-            f"{self.cost_ms():7.1f}   "
+            f"{self.cost_ms():7.1f} {stolen}   "
             f"{memory[0]:>14} {memory[1]:>14}  {'yes' if self.holds() else 'no'}"
         )
 
 
 HEAD = (
     "  rate      s  learn rank p50     p99 fb. p50     p99 failed    lag   gen  http learn http ms "
+    "steal  max "
     "       http MB      learner MB  holds"
 )
 
@@ -239,13 +247,17 @@ class Service:
         return own, _cpu_s(self.process.pid), _cpu_s(learner) if learner else 0.0
 
     async def watch(self, run: Run) -> None:
-        """Note memory and lag every second."""
+        """Note memory, lag and stolen time every second."""
+        stolen = _stolen_s()
         while True:
             run.server_mb.append(_rss_mb(self.process.pid))
             run.learner_mb.append(_rss_mb(self.learner() or self.process.pid))
             if run.learning:
                 run.lag_s.append(await asyncio.to_thread(self._lag_s))
+            began = time.perf_counter()
             await asyncio.sleep(1.0)
+            before, stolen = stolen, _stolen_s()
+            run.steal.append((stolen - before) / (time.perf_counter() - began))
 
     def _lag_s(self) -> float:
         text = self.client._http.get("/metrics").text
@@ -269,6 +281,13 @@ class Service:
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _stolen_s() -> float:
+    """Seconds of these cores that the host gave to others since it started."""
+    return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[8]) / os.sysconf(
+        "SC_CLK_TCK"
+    )
 
 
 def _rss_mb(pid: int) -> float:
