@@ -149,22 +149,28 @@ def _load(found: dict[str, Any], how: str) -> list[str]:
         f"{found['cores']} cores for generator, HTTP process and learner; open loop; each ranking "
         f"of {found['candidates']} candidates x {found['features']} features is followed by its "
         "feedback. A rate holds with p99 of at most 50 ms for rankings and 25 ms for feedback and "
-        "a learner less than 5 s behind.", "",
+        "a learner less than 5 s behind. Stolen is what the host gave to other machines.", "",
     ]  # fmt: skip
     lines += table_head(
         "a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "failed", "lag",
-        "generator, http, learner", "http MB", "learner MB", "holds",
+        "generator, http, learner", "stolen, worst second", "http MB", "learner MB", "holds",
     )  # fmt: skip
     for run in [*found["tried"], *found["held"]]:
         lines.append(table_line([
             f"{run['rate']:g}", f"{run['seconds']:.0f} s", "on" if run["learning"] else "off",
             *(f"{run[key]['p50']}, {run[key]['p99']} ms" for key in ("rank_ms", "feedback_ms")),
             run["failed"], f"{run['largest_lag_s']} s",
-            ", ".join(f"{share:.2f}" for share in run["cores"].values()) + " cores",
+            *(
+                ", ".join(f"{run['cores'][name]:.2f}" for name in names) + " cores"
+                for names in (("generator", "http", "learner"), _STOLEN)
+            ),
             *(f"{run[key][0]} to {run[key][1]}" for key in ("http_mb", "learner_mb")),
             "yes" if run["holds"] else "no",
         ]))  # fmt: skip
     return [*lines, ""]
+
+
+_STOLEN = ("stolen", "stolen_in_the_worst_second")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from rankers.served import impression_of
 
-from olrank.feedback import cascade
+from olrank.errors import ConfigError
+from olrank.feedback import cascade, documents
 from olrank.rankers import explorer, olcascade, table
 from olrank.types import Rows
 
@@ -106,3 +107,63 @@ def test_only_as_many_impressions_as_asked_for_are_remembered():
         state = learned(ranker, state, [first, (first + 1) % 6], [1, 0])
     assert int(state.history.n_impressions) == 6
     np.testing.assert_array_equal(state.history.rows[:, 0], [5, 1, 2, 3, 4])
+
+
+def net_scores(state):
+    return explorer.choose_net(olcascade.Design(width=6)).score(state.theta, ROWS.features)
+
+
+def test_own_effects_are_those_of_the_documents_that_were_read():
+    ranker, state = started(documents=64, effect_prior=2.0)
+    after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    own = ranker.score(after, ROWS.features) - net_scores(after)
+    assert own[1] > 0 > own[0]
+    np.testing.assert_array_equal(own[4:], np.zeros(2))
+    # At theta_0 all scores are 0; the first slot was read for sure and was not clicked.
+    p = 1 / (1 + np.exp(-after.history.habits.bias))
+    np.testing.assert_allclose(own[0], -p / (2.0 + p * (1 - p)), rtol=1e-9)
+
+
+def test_the_network_is_fitted_as_without_effects():
+    one, other = (learned(*started(**more), [0, 1, 2, 3], [0, 1, 0, 0])
+                  for more in ({}, {"documents": 64}))  # fmt: skip
+    jax.tree.map(np.testing.assert_array_equal, one.theta, other.theta)
+
+
+def test_a_documents_own_effect_widens_its_bounds_until_it_is_read():
+    ranker, state = started(documents=64)
+    state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    design = olcascade.Design(width=6, k=K, documents=64)
+    mask = jnp.ones(6, bool)
+    wide = explorer.pair_widths(design, state, ROWS.features, mask)
+    alone = explorer.pair_widths(design, state._replace(documents=()), ROWS.features, mask)
+    reads = documents.look_up(state.documents, ROWS.features).reads
+    np.testing.assert_array_equal(reads[jnp.array([0, 1, 4])], [1, 1, 0])
+    own = 1 / (0.7 + reads)
+    expected = alone**2 + 0.1**2 * (own[:, None] + own[None, :])
+    off = ~np.eye(6, dtype=bool)
+    np.testing.assert_allclose(np.asarray(wide**2)[off], np.asarray(expected)[off], rtol=1e-9)
+
+
+def test_documents_go_with_a_diagonal_only():
+    with pytest.raises(ConfigError, match="diagonal"):
+        table.make("olcascade", {**SETTINGS, "documents": 8, "confidence": "full"})
+
+
+def test_alpha_counts_standard_deviations_of_the_scores_in_a_list():
+    ranker, state = started(alpha_rule="spread")
+    mask = jnp.ones(6, bool)
+    spread, constant = (
+        olcascade.Design(width=6, k=K, alpha_rule=rule) for rule in ("spread", "constant")
+    )
+    seen = []
+    for shown in ([0, 1, 2, 3], [4, 2, 5, 0], [1, 3, 5, 2]):
+        seen.append(np.var(net_scores(state)[jnp.array(shown)]))
+        state = learned(ranker, state, shown, [0, 1, 0, 1])
+    np.testing.assert_allclose(state.spread, np.mean(seen), rtol=1e-9)
+    assert state.spread > 0
+    np.testing.assert_allclose(
+        explorer.pair_widths(spread, state, ROWS.features, mask),
+        explorer.pair_widths(constant, state, ROWS.features, mask) * np.sqrt(np.mean(seen)),
+        rtol=1e-9,
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from service.running import D, Service, candidates, wait_for
+from service.running import SETTINGS, D, Service, candidates, wait_for
 
 from olrank.errors import ServiceError
 from olrank.service import snapshots
@@ -265,16 +266,30 @@ def test_a_model_travels_by_export_and_import(service: Service):
         service.client.import_snapshot("to", b"not a snapshot")
 
 
-@pytest.mark.parametrize("algorithm", ["olranknet", "olcascade", "pairrank", "pdgd-linear"])
+@pytest.mark.parametrize(
+    "algorithm", ["olranknet", "olcascade", "olcascade-documents", "pairrank", "pdgd-linear"]
+)
 def test_an_explanation_adds_up_to_the_difference_of_the_scores(service: Service, algorithm: str):
-    name = f"why-{algorithm}"
-    service.create(name, algorithm, features=["bm25", "price", "age"], keep_candidates=1.0)
+    name, algorithm = f"why-{algorithm}", algorithm.removesuffix("-documents")
+    remembers = name.endswith("-documents")
+    more: dict[str, Any] = {}
+    if remembers:
+        more["settings"] = {
+            **SETTINGS[algorithm],
+            "documents": 64,
+            "width_scale": "logit",
+        }
+    service.create(name, algorithm, features=["bm25", "price", "age"], keep_candidates=1.0, **more)
     service.teach(name, 30)
     served = service.client.rank(name, candidates(X))
+    service.client.feedback(name, served, [served["items"][0]["id"]], close=True)
+    service.client.catch_up(name)
     ids = [item["id"] for item in service.client.ranking(name, served["ranking_id"])["items"]]
     found = service.client.explain(name, served["ranking_id"], ids[0], ids[-1])
     difference = found["score_above"] - found["score_below"]
-    assert sum(f["contribution"] for f in found["features"]) == pytest.approx(difference, abs=2e-3)
+    total = sum(f["contribution"] for f in found["features"]) + found["beyond_features"]
+    assert total == pytest.approx(difference, abs=2e-3)
+    assert (found["beyond_features"] != 0) == remembers
     assert found["probability"] == pytest.approx(1 / (1 + math.exp(-difference)), abs=1e-6)
     sizes = [abs(feature["contribution"]) for feature in found["features"]]
     assert sizes == sorted(sizes, reverse=True)
@@ -282,7 +297,11 @@ def test_an_explanation_adds_up_to_the_difference_of_the_scores(service: Service
     assert found["model_version"] == service.client.ranker(name)["model_version"]
     if algorithm == "pdgd-linear":
         assert (found["width"], found["certain"]) == (None, False)
+    elif remembers:
+        assert found["width_of"] == "logit"
+        assert found["certain"] == (abs(difference) > found["width"])
     else:
+        assert found["width_of"] == "probability"
         assert found["certain"] == (abs(found["probability"] - 0.5) > found["width"])
 
 

@@ -24,11 +24,12 @@ from olrank.errors import ConfigError, unknown_name
 from olrank.explore import confidence as conf
 from olrank.explore import order as orders
 from olrank.explore import prune
+from olrank.feedback import documents
 from olrank.feedback import history as ring
 from olrank.feedback import pairs as pairing
 from olrank.nets import linear, mlp, residual
 from olrank.nets.net import Net
-from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
+from olrank.types import Array, Factors, Impression, Key, PyTree, Ranker, Ranking, Rows
 
 
 class Numbers(NamedTuple):
@@ -49,6 +50,7 @@ class Numbers(NamedTuple):
         horizon: T in eps(m).
         linear_pull: the pull of the linear part, where there is one.
         averaging: share of the old average that a round keeps, where parameters are averaged.
+        effect_prior: 1 / variance of documents' own effects, where they are kept.
     """
 
     alpha: Any = 0.1
@@ -64,6 +66,7 @@ class Numbers(NamedTuple):
     horizon: Any = 5000.0
     linear_pull: Any = 0.1
     averaging: Any = 0.99
+    effect_prior: Any = 1.0
 
 
 class Design(NamedTuple):
@@ -82,7 +85,9 @@ class Design(NamedTuple):
         only_uncertain: learn only from pairs whose order was uncertain when shown.
         pair_weights: "none", or "swap" for rho of explore.order in the loss and in A.
         examination: "last-click-plus-one" or "position-based".
-        alpha_rule: "constant", or "lemma" for alpha_t.
+        alpha_rule: "constant", "lemma" for alpha_t, or "spread": alpha counts standard deviations
+            of the scores within a list. Noisy clicks make small scores; widths that do not shrink
+            with them leave everything to chance.
         width_scale: widths bound the "probability" of an order (the paper) or its "logit", on which
             certain orders are transitive as long as widths are.
         curvature: pairs enter A with the slope sigma'(f_ij) of their probability, as in the
@@ -148,6 +153,8 @@ class State(NamedTuple):
         confidence: A_t; () for a relative that keeps none.
         history: impressions and pairs learned from.
         numbers: numeric settings, as arrays.
+        documents: their own effects; () where none are kept.
+        spread: running variance of the scores within a list; () where nobody needs it.
     """
 
     theta: PyTree
@@ -156,6 +163,8 @@ class State(NamedTuple):
     confidence: PyTree
     history: Any
     numbers: Any
+    documents: Any = ()
+    spread: Any = ()
 
 
 class Lesson(NamedTuple):
@@ -165,11 +174,13 @@ class Lesson(NamedTuple):
         history: with the impression in it.
         contrasts: tangents [k, p] of the shown documents -> [n, p], what A_t grows by.
         weights: [n], of the contrasts in A_t; 0 for one that adds nothing.
+        documents: their own effects after it; () where none are kept.
     """
 
     history: Any
     contrasts: Callable[[Array], Array]
     weights: Array
+    documents: Any = ()
 
 
 Fit = Callable[[Key, Any, Rows], tuple[PyTree, PyTree]]
@@ -220,10 +231,10 @@ def explorer(
         return initial_state(key, n_features, numbers, design, net, way, history())
 
     def score(state: State, features: Array) -> Array:
-        return net.score(state.theta, features)
+        return score_of(net, state, features)
 
     def rank(state: State, key: Key, features: Array, mask: Array, k: int) -> Ranking:
-        scores = net.score(state.theta, features)
+        scores = score_of(net, state, features)
         certain = certain_orders(design, state, features, scores, mask, k)
         return draw(key, certain, scores, mask, k, swaps=swaps)
 
@@ -232,7 +243,12 @@ def explorer(
         lesson = teach(state, teach_key, impression, rows)
         g = net.tangents(state.theta, rows.features[impression.rows])
         confidence = way.update(state.confidence, lesson.contrasts(g), lesson.weights)
-        state = state._replace(confidence=confidence, history=lesson.history)
+        state = state._replace(
+            confidence=confidence,
+            history=lesson.history,
+            documents=lesson.documents,
+            spread=_spread(design, net, state, impression, rows),
+        )
         if not averages:
             theta, theta_0 = fit(fit_key, state, rows)
             return state._replace(theta=theta, theta_0=theta_0)
@@ -240,6 +256,40 @@ def explorer(
         return state._replace(theta=_averaged(state, last), theta_0=theta_0, last=last)
 
     return Ranker(init, score, rank, learn)
+
+
+_RECENT = 0.01  # least share of the newest impression in the spread of scores
+
+
+def _spread(design: Any, net: Net, state: State, impression: Impression, rows: Rows) -> Any:
+    """The running variance of scores within shown lists; () where nobody needs it."""
+    if design.alpha_rule != "spread":
+        return ()
+    scores = score_of(net, state, rows.features[impression.rows])
+    seen = pairing.in_view(impression)
+    n = jnp.maximum(jnp.sum(seen), 1)
+    mean = jnp.sum(jnp.where(seen, scores, 0.0)) / n
+    variance = jnp.sum(jnp.where(seen, (scores - mean) ** 2, 0.0)) / n
+    share = jnp.maximum(1.0 / (state.history.n_impressions + 1.0), _RECENT)
+    return state.spread + share * (variance - state.spread)
+
+
+def score_of(net: Net, state: State, features: Array) -> Array:
+    """[n] scores: of the network, and the documents' own effects where they are kept."""
+    scores = net.score(state.theta, features)
+    return scores if _forgets(state) else scores + own_effects(state, features)
+
+
+def own_effects(state: Any, features: Array) -> Array:
+    """[n] what is added to the scores of known documents; 0 for others, and where none are kept."""
+    if _forgets(state):
+        return jnp.zeros(features.shape[0], features.dtype)
+    return documents.look_up(state.documents, features).effects
+
+
+def _forgets(state: Any) -> bool:
+    """Whether no effects of single documents are kept."""
+    return not isinstance(getattr(state, "documents", ()), documents.Documents)
 
 
 def _teach_pairs(
@@ -263,13 +313,13 @@ def certain_orders(
     scale = design.width_scale
     if not way.factored:
         return orders.certain(scores, pair_widths(design, state, features, mask), scale)
-    factors = net.factors(state.theta, features)
+    factors, A = _factors(net, state, features)
     # The blocks order depends on every pair, not only on what can be shown.
     if design.order == "topological":
         find = prune.certain_orders(k, scale)
     else:
         find = partial(prune.dense, scale)
-    found: Array = find(scores, factors, state.confidence.A, alpha, eps, mask)
+    found: Array = find(scores, factors, A, alpha, eps, mask)
     return found
 
 
@@ -277,8 +327,23 @@ def pair_widths(design: Any, state: State, features: Array, mask: Array) -> Arra
     """[n_docs, n_docs] CB_ij of Definition 1, of every pair of candidates."""
     net, way = choose_net(design), conf.kind(design.confidence)
     alpha, eps = _alpha_eps(state, design)
-    tangents = (net.factors if way.factored else net.tangents)(state.theta, features)
-    return conf.widths(conf.pair_norms(way, state.confidence, tangents, mask), alpha, eps)
+    if not way.factored:
+        tangents = net.tangents(state.theta, features)
+        return conf.widths(conf.pair_norms(way, state.confidence, tangents, mask), alpha, eps)
+    factors, A = _factors(net, state, features)
+    norms = conf.pair_norms(way, conf.Confidence(A, jnp.zeros(())), factors, mask)
+    return conf.widths(norms, alpha, eps)
+
+
+def _factors(net: Net, state: State, features: Array) -> tuple[Factors, Array]:
+    """Tangents as outer products, and the diagonal of A_t that goes with them."""
+    factors, A = net.factors(state.theta, features), state.confidence.A
+    if _forgets(state):
+        return factors, A
+    # A candidate's own effect is one more parameter, whose tangent is 1 for this candidate alone.
+    n_docs, known = features.shape[0], documents.look_up(state.documents, features)
+    own = (jnp.ones((n_docs, 1), A.dtype), jnp.eye(n_docs, dtype=A.dtype))
+    return (*factors, own), jnp.concatenate([A, state.numbers.prior + known.reads])
 
 
 def initial_state(
@@ -293,7 +358,7 @@ def initial_state(
     """Nothing learned yet: theta = theta_0, A = prior * I, a history that is still empty."""
     dtype = jnp.result_type(float)
     numbers = jax.tree.map(lambda value: jnp.asarray(value, dtype), numbers)
-    theta = net.init(key, n_features)
+    theta, size = net.init(key, n_features), getattr(design, "documents", None)
     n_params = sum(leaf.size for leaf in jax.tree.leaves(theta))
     return State(
         theta=theta,
@@ -302,6 +367,8 @@ def initial_state(
         confidence=way.init(n_params, numbers.prior),
         history=history,
         numbers=numbers,
+        documents=() if size is None else documents.empty(size),
+        spread=jnp.zeros((), dtype) if design.alpha_rule == "spread" else (),
     )
 
 
@@ -356,6 +423,8 @@ def _alpha_eps(state: State, design: Any) -> tuple[Array, Array]:
         alpha = conf.alpha_of_lemma(
             state.confidence.log_det_ratio, n.prior, n.nu, n.delta, n.norm_bound, n.alpha_scale
         )
+    if design.alpha_rule == "spread":
+        alpha = n.alpha * jnp.sqrt(state.spread)
     width, depth, steps = getattr(design, "width", 2), getattr(design, "depth", 2), design.steps
     eps = conf.eps_of_lemma(n.horizon, width, depth, n.prior, n.learning_rate, steps, n.eps_scale)
     return alpha, eps
@@ -367,11 +436,16 @@ def _check(design: Any) -> None:
     for name, known in (
         ("order", ("topological", "blocks")),
         ("pair_weights", ("none", "swap")),
-        ("alpha_rule", ("constant", "lemma")),
+        ("alpha_rule", ("constant", "lemma", "spread")),
         ("width_scale", ("probability", "logit")),
     ):
         value = getattr(design, name, known[0])
         if value not in known:
             raise unknown_name(name.replace("_", " "), value, known)
+    if getattr(design, "documents", None) is not None and design.confidence == "full":
+        raise ConfigError(
+            'documents: they go with confidence = "diagonal" only, because each is one more line '
+            "of A_t. Leave documents out, or keep the diagonal."
+        )
     if design.k < 2:
         raise ConfigError(f"k: pairs need at least 2 slots, not {design.k}.")

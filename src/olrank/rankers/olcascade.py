@@ -12,6 +12,10 @@ expectation-maximisation on a batch of the history. An impression teaches also w
 clicked. A_t grows by what was read: the tangents less their mean over the impression, each with the
 chance that the document was read. With `curvature`, that chance times sigma'(f + bias), the
 curvature of the loss.
+
+With `documents`, each document that was read also has an effect of its own (feedback.documents),
+added to its score when lists are drawn and habits are judged. The network is fitted without them:
+fitted beside them, it is left with what they do not explain, and learns nothing about others.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.feedback import cascade, pairs
+from olrank.feedback import cascade, documents, pairs
 from olrank.feedback import history as ring
 from olrank.rankers import descent, explorer
 from olrank.rankers.entry import Entry
@@ -35,7 +39,8 @@ _HABIT_STEP = 0.1  # of the way to where they would put them: an average over so
 class Design(NamedTuple):
     """Settings that change shapes or code; see explorer.Design for what they mean.
 
-    `history_batch` counts impressions.
+    `history_batch` counts impressions. `documents` is the size of the table of documents' own
+    effects (feedback.documents); none are kept when None.
     """
 
     k: int = 10
@@ -56,6 +61,7 @@ class Design(NamedTuple):
     history_batch: int | None = 64
     epochs: int | None = None
     average: bool = False
+    documents: int | None = None
 
 
 class Memory(NamedTuple):
@@ -94,17 +100,22 @@ def olcascade(design: Design) -> Ranker:
         state: explorer.State, key: Key, impression: Impression, rows: Rows
     ) -> explorer.Lesson:
         def score(features: Array) -> Array:
-            return net.score(state.theta, features)
+            return explorer.score_of(net, state, features)
 
         memory = _with_impression(state.history, impression)
         memory = memory._replace(habits=_habits(key, memory, score, rows))
-        scores = score(rows.features[impression.rows])
-        read = cascade.p_read(scores, impression.clicks, pairs.in_view(impression), memory.habits)
-        weights = read
-        if design.curvature:
-            p = jax.nn.sigmoid(scores + memory.habits.bias)
-            weights = read * p * (1.0 - p)
-        return explorer.Lesson(memory, lambda g: _centred(g, weights), weights)
+        shown, clicks = rows.features[impression.rows], impression.clicks
+        scores, seen = score(shown), pairs.in_view(impression)
+        read = cascade.p_read(scores, clicks, seen, memory.habits)
+        p = jax.nn.sigmoid(scores + memory.habits.bias)
+        curvatures = read * p * (1.0 - p)
+        weights = curvatures if design.curvature else read
+        known = state.documents
+        if design.documents is not None:
+            slopes = jax.grad(cascade.log_likelihood)(scores, clicks, seen, memory.habits)
+            prior = state.numbers.effect_prior
+            known = documents.learn(known, shown, slopes, curvatures, weights, prior)
+        return explorer.Lesson(memory, lambda g: _centred(g, weights), weights, known)
 
     return explorer.explorer(design, net, fit, lesson, lambda: _empty(design))
 
@@ -191,7 +202,19 @@ ENTRY = Entry(
             "prior": 1.0,
             "alpha": 0.03,
             "learning_rate": 1e-4,
-        }
+        },
+        "documents": {
+            "width": 32,
+            "documents": 16_384,
+            "effect_prior": 1.0,
+            "pull": 100.0,
+            "linear_pull": 10.0,
+            "prior": 1.0,
+            "alpha": 0.1,
+            "alpha_rule": "spread",
+            "width_scale": "logit",
+            "learning_rate": 1e-4,
+        },
     },
     knows_certainty=True,
     learns_without_clicks=True,

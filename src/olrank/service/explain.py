@@ -2,7 +2,8 @@
 
 Contributions are integrated gradients along the straight line from the lower to the upper
 candidate: they add up to the difference of the scores, and for a linear ranker they are
-weight * difference exactly. Features are the normalised ones the model sees.
+weight * difference exactly. Features are the normalised ones the model sees. A ranker that keeps
+effects of single documents adds what it knows of these two beyond their features.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from olrank.errors import DataError
-from olrank.rankers.explorer import pair_widths
+from olrank.rankers.explorer import certain_orders, own_effects, pair_widths
 from olrank.service.live import Serving
 from olrank.service.records import StoredRanking
 from olrank.service.serving import LiveRanker
@@ -32,7 +33,7 @@ def explain(
     """Compare two candidates of a stored ranking under the model that serves now."""
     pair = np.stack([_row(stored, above), _row(stored, below)])
     blueprint = ranker.blueprint
-    scores, shares, width = jax.device_get(
+    scores, own, shares, width, certain = jax.device_get(
         _compare(blueprint.ranker, blueprint.design, serving.state, pair)
     )
     probability = 0.5 * (1.0 + math.tanh((float(scores[0]) - float(scores[1])) / 2.0))
@@ -46,7 +47,9 @@ def explain(
         "score_below": float(scores[1]),
         "probability": probability,
         "width": float(width) if known else None,
-        "certain": bool(known and abs(probability - 0.5) > float(width)),
+        "width_of": getattr(blueprint.design, "width_scale", "probability") if known else None,
+        "certain": bool(certain),
+        "beyond_features": float(own[0]) - float(own[1]),
         "features": [
             {
                 "name": blueprint.feature_names[i],
@@ -78,14 +81,16 @@ def _row(stored: StoredRanking, item: str) -> npt.NDArray[np.float32]:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _compare(ranker: Ranker, design: Any, state: PyTree, pair: Array) -> tuple[Array, Array, Array]:
-    """Scores [2], contributions [n_features] and the width of the pair's confidence bound."""
+def _compare(ranker: Ranker, design: Any, state: PyTree, pair: Array) -> tuple[Array, ...]:
+    """Scores [2], own effects [2], contributions [n_features], the pair's width, and certainty."""
     upper, lower = pair[0], pair[1]
     steps = (jnp.arange(_POINTS, dtype=pair.dtype) + 0.5) / _POINTS
     line = lower[None, :] + steps[:, None] * (upper - lower)[None, :]
     slopes = jax.grad(lambda rows: jnp.sum(ranker.score(state, rows)))(line)
     shares = jnp.mean(slopes, axis=0) * (upper - lower)
-    width = jnp.zeros(())
+    scores, width, certain = ranker.score(state, pair), jnp.zeros(()), jnp.zeros((), bool)
     if design is not None:
-        width = pair_widths(design, state, pair, jnp.ones(2, bool))[0, 1]
-    return ranker.score(state, pair), shares, width
+        both = jnp.ones(2, bool)
+        width = pair_widths(design, state, pair, both)[0, 1]
+        certain = jnp.any(certain_orders(design, state, pair, scores, both, 2))
+    return scores, own_effects(state, pair), shares, width, certain

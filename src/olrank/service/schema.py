@@ -255,7 +255,9 @@ class ExplainAnswer(BaseModel):
     score_below: float
     probability: float = Field(description="That the first is the better one, by the model.")
     width: float | None = Field(description="Of the confidence bound; null where none is kept.")
+    width_of: Literal["probability", "logit"] | None = Field(description="What the width bounds.")
     certain: bool
+    beyond_features: float = Field(description="What is known of these two beyond their features.")
     features: list[FeatureShare] = Field(description="By the size of their contribution.")
     model_version: int
     served_version: int = Field(description="Of the model that drew the ranking.")

@@ -1,0 +1,121 @@
+"""What is known of single documents beyond their features: an effect of their own on each score.
+
+A document that comes back for the same query has the same features. Whatever users have said about
+it before, and the network cannot say with its few parameters (or is kept from saying by its pull),
+is kept as a number b that is added to its score: f(x) = f_net(x; theta) + b(x), with
+b ~ N(0, variance) and apart for each document. This is the random effect of a mixed model. A
+document that nobody has judged yet has b = 0, so that what the network has learned holds for it
+unchanged.
+
+Effects are kept up to date by one Newton step for each impression (assumed density filtering): with
+the slope s_i and the curvature c_i of the impression's log-likelihood in the score of document i,
+
+    precision_i <- precision_i + c_i,     b_i <- b_i + s_i / precision_i.
+
+They lie in a table of fixed size. A document's features, bit by bit, say where it lies and what its
+fingerprint is; a document that finds another one in its place takes the place over.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from olrank.types import Array
+
+
+class Documents(NamedTuple):
+    """Known documents; what is not known has effect 0.
+
+    Attributes:
+        fingerprints: [size] uint32, of the document that each place belongs to; 0 for none.
+        effects: [size] b.
+        precisions: [size] curvature seen so far, without the prior.
+        reads: [size] how often each was read, in the weights that A_t takes them with.
+    """
+
+    fingerprints: Array
+    effects: Array
+    precisions: Array
+    reads: Array
+
+
+class Known(NamedTuple):
+    """What the table says of some documents, [n] each: their effects, precisions and reads."""
+
+    effects: Array
+    precisions: Array
+    reads: Array
+
+
+def empty(size: int) -> Documents:
+    """Nothing known yet."""
+    zeros = jnp.zeros(size, jnp.result_type(float))
+    return Documents(jnp.zeros(size, jnp.uint32), zeros, jnp.array(zeros), jnp.array(zeros))
+
+
+def look_up(documents: Documents, features: Array) -> Known:
+    """What is known of the documents with these features [n, n_features]."""
+    places, prints = _where(features, documents.effects.shape[0])
+    found = documents.fingerprints[places] == prints
+    return Known(*(jnp.where(found, table[places], 0.0) for table in documents[1:]))
+
+
+def learn(
+    documents: Documents,
+    features: Array,
+    slopes: Array,
+    curvatures: Array,
+    reads: Array,
+    prior: Array,
+) -> Documents:
+    """The table after an impression.
+
+    Args:
+        documents: before it.
+        features: [k, n_features] of the shown documents.
+        slopes: [k] of the log-likelihood in each score.
+        curvatures: [k] likewise, not negative.
+        reads: [k] how much each adds to what A_t knows; 0 leaves the document as it is.
+        prior: 1 / variance of effects.
+    """
+    size = documents.effects.shape[0]
+    places, prints = _where(features, size)
+    known, is_read = look_up(documents, features), reads > 0
+    # Documents that look the same are one; of two that want one place, the upper one gets it.
+    together = is_read[None, :] & (places[:, None] == places[None, :])
+    same = (together & (prints[:, None] == prints[None, :])).astype(slopes.dtype)
+    precisions = known.precisions + same @ curvatures
+    effects = known.effects + (same @ slopes) / (prior + precisions)
+    first = jnp.argmax(together, axis=1)
+    # An index past the end drops the write.
+    at = jnp.where(is_read & (prints == prints[first]), places, size)
+    return Documents(
+        documents.fingerprints.at[at].set(prints, mode="drop"),
+        documents.effects.at[at].set(effects, mode="drop"),
+        documents.precisions.at[at].set(precisions, mode="drop"),
+        documents.reads.at[at].set(known.reads + same @ reads, mode="drop"),
+    )
+
+
+def _where(features: Array, size: int) -> tuple[Array, Array]:
+    """[n] each: place and fingerprint, from the bits of float32 features."""
+    # Adding 0 makes one zero of the two that there are. Sums of integers do not depend on order.
+    bits = jax.lax.bitcast_convert_type(features.astype(jnp.float32) + 0.0, jnp.uint32)
+    mixed = jnp.sum(bits[:, None, :] * _multipliers(features.shape[1]), axis=-1, dtype=jnp.uint32)
+    mixed = (mixed ^ (mixed >> 16)) * jnp.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> 13)) * jnp.uint32(0xC2B2AE35)
+    mixed = mixed ^ (mixed >> 16)
+    return (mixed[:, 0] % size).astype(jnp.int32), jnp.maximum(mixed[:, 1], 1)
+
+
+@cache
+def _multipliers(n_features: int) -> npt.NDArray[np.uint32]:
+    """[2, n_features] odd numbers, the same for ever: models in files were made with them."""
+    found = np.random.Generator(np.random.PCG64(20)).integers(0, 2**31, (2, n_features))
+    return (2 * found + 1).astype(np.uint32)

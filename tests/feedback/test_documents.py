@@ -1,0 +1,100 @@
+"""Documents' own effects: found again by their features, and learned as a mixed model would."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from olrank.feedback import documents
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+X = np.random.default_rng(1).random((6, 3), np.float32)
+SLOPES = np.array([0.5, -0.2, 0.1])
+CURVATURES = np.array([0.25, 0.2, 0.1])
+READS = np.array([1.0, 0.8, 0.3])
+
+
+def learned(table=None, rows=(0, 1, 2), slopes=SLOPES, reads=READS, size=64, prior=2.0):
+    table = documents.empty(size) if table is None else table
+    return documents.learn(table, X[list(rows)], slopes, CURVATURES, reads, prior)
+
+
+def test_nobody_is_known_at_first_and_strangers_never_are():
+    for table in (documents.empty(64), learned()):
+        known = documents.look_up(table, X[3:])
+        for values in known:
+            np.testing.assert_array_equal(values, np.zeros(3))
+
+
+def test_an_impression_is_one_newton_step_for_each_document():
+    known = documents.look_up(learned(), X[:3])
+    np.testing.assert_allclose(known.effects, SLOPES / (2.0 + CURVATURES), rtol=1e-12)
+    np.testing.assert_allclose(known.precisions, CURVATURES, rtol=1e-12)
+    np.testing.assert_allclose(known.reads, READS, rtol=1e-12)
+    again = documents.look_up(learned(learned(), rows=(2, 0, 1)), X[:1])
+    expected = 0.5 / 2.25 - 0.2 / (2.0 + 0.25 + 0.2)  # now at the second slot
+    np.testing.assert_allclose(again.effects, [expected], rtol=1e-12)
+
+
+def test_a_document_is_known_again_wherever_it_stands_and_in_single_precision():
+    table, padded = learned(), np.concatenate([X[3:], np.zeros((5, 3)), X[1:2]])
+    whole = documents.look_up(table, X[1:2]).effects
+    np.testing.assert_array_equal(documents.look_up(table, padded).effects[-1:], whole)
+    single = documents.look_up(table, X[1:2].astype(np.float64)).effects
+    np.testing.assert_array_equal(single, whole)
+
+
+def test_both_zeros_are_one():
+    zeros = jnp.zeros((1, 3))
+    table = documents.learn(documents.empty(64), zeros, SLOPES[:1], CURVATURES[:1], READS[:1], 2.0)
+    assert documents.look_up(table, -zeros).effects[0] != 0
+
+
+def test_what_was_not_read_leaves_the_table_as_it_is():
+    before = learned()
+    after = learned(before, rows=(3, 4, 0), reads=jnp.zeros(3))
+    jax.tree.map(np.testing.assert_array_equal, before, after)
+
+
+def test_a_newcomer_takes_over_the_place_of_another():
+    table = learned(size=1, reads=jnp.array([1.0, 0, 0]))
+    assert documents.look_up(table, X[:1]).effects[0] != 0
+    table = learned(table, rows=(4, 1, 2), size=1, reads=jnp.array([1.0, 0, 0]))
+    found = documents.look_up(table, X[[0, 4]])
+    np.testing.assert_allclose(found.effects, [0.0, 0.5 / 2.25], rtol=1e-12)
+
+
+def test_of_two_that_want_one_place_the_upper_one_gets_it():
+    found = documents.look_up(learned(size=1), X[:3])
+    np.testing.assert_allclose(found.effects, [0.5 / 2.25, 0, 0], rtol=1e-12)
+
+
+def test_documents_that_look_the_same_learn_as_one():
+    found = documents.look_up(learned(rows=(0, 1, 0)), X[:1])
+    np.testing.assert_allclose(found.effects, [0.6 / 2.35], rtol=1e-12)
+    np.testing.assert_allclose(found.reads, [1.3], rtol=1e-12)
+
+
+def test_many_reads_end_near_the_best_effect_of_the_mixed_model():
+    """One document, read 200 times and clicked in 150 of them, prior variance 1/2."""
+    clicks = np.random.default_rng(0).permutation(np.arange(200) < 150)
+    table = documents.empty(64)
+    for clicked in clicks:
+        known = documents.look_up(table, X[:1])
+        p = jax.nn.sigmoid(known.effects)
+        table = documents.learn(table, X[:1], clicked - p, p * (1 - p), jnp.ones(1), 2.0)
+    best = 0.0
+    for _ in range(50):  # Newton's method on the whole log-posterior
+        p = 1 / (1 + np.exp(-best))
+        best += (150 - 200 * p - 2.0 * best) / (200 * p * (1 - p) + 2.0)
+    found = float(documents.look_up(table, X[:1]).effects[0])
+    assert found == pytest.approx(best, abs=0.1)
+
+
+def test_places_and_fingerprints_are_spread_evenly():
+    x = jax.random.uniform(jax.random.key(2), (4096, 7))
+    places, prints = documents._where(x, 256)
+    counts = np.bincount(np.asarray(places), minlength=256)
+    assert 60 < np.sum((counts - 16.0) ** 2 / 16.0) / 256 * 100 < 140  # chi-square / freedom
+    assert len(np.unique(prints)) > 4090
