@@ -98,3 +98,13 @@ def test_places_and_fingerprints_are_spread_evenly():
     counts = np.bincount(np.asarray(places), minlength=256)
     assert 60 < np.sum((counts - 16.0) ** 2 / 16.0) / 256 * 100 < 140  # chi-square / freedom
     assert len(np.unique(prints)) > 4090
+
+
+def test_reads_of_new_documents_are_worth_one_each_and_of_known_ones_less():
+    assert documents.worth(documents.empty(8), 2.0) == 1.0
+    table = learned()
+    shares = 2.0 / (2.0 + CURVATURES)
+    np.testing.assert_allclose(
+        documents.worth(table, 2.0), np.sum(READS * shares) / np.sum(READS), rtol=1e-12
+    )
+    assert documents.worth(learned(table), 2.0) < documents.worth(table, 2.0) < 1.0

@@ -167,3 +167,45 @@ def test_alpha_counts_standard_deviations_of_the_scores_in_a_list():
         explorer.pair_widths(constant, state, ROWS.features, mask) * np.sqrt(np.mean(seen)),
         rtol=1e-9,
     )
+
+
+def test_within_lists_only_differences_move_the_network():
+    rows = Rows(jnp.eye(6), None)
+    seen = jnp.array([[True, True, True, False]])
+    batch = olcascade.Batch(
+        jnp.array([[0, 3, 2, 5]]), jnp.array([[0.0, 1, 0, 0]]), seen, cascade.FIRST_GUESS
+    )
+    theta, keep = jnp.array([0.3, -0.2, 0.5, 0.1, 0.9, -0.4]), jnp.ones(1, bool)
+
+    def slope(loss):
+        def total(theta):
+            return loss(lambda features: features @ theta, batch, keep, rows)[0]
+
+        return total(theta), np.asarray(jax.grad(total)(theta))
+
+    value, free = slope(olcascade.CASCADE.loss)
+    same, bound = slope(olcascade._loss_within_lists)
+    assert value == same
+    shown = np.array([0, 3, 2])
+    expected = np.zeros(6)
+    expected[shown] = free[shown] - free[shown].mean()
+    np.testing.assert_allclose(bound, expected, atol=1e-12)
+
+
+def test_the_pull_is_divided_by_what_the_impressions_are_worth():
+    design = {"documents": 64, "learning_rate": 0.05, "linear_pull": 2.0}
+    ranker, state = started(**design)
+    for _ in range(3):  # the same list: it is worth less than three
+        before, state = state, learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    n = 3 * float(state.history.worth)
+    assert n < 2.7
+
+    def loss(beta):
+        theta = (beta, before.theta[1])
+        scores = explorer.choose_net(olcascade.Design(width=6)).score(theta, ROWS.features[:4])
+        clicks, seen = jnp.array([0.0, 1, 0, 0]), jnp.ones(4, bool)
+        return -cascade.log_likelihood(scores, clicks, seen, state.history.habits)
+
+    c = 0.05 * 6 * 2.0 / n
+    expected = (before.theta[0] - 0.05 * jax.grad(loss)(before.theta[0])) / (1 + c)
+    np.testing.assert_allclose(state.theta[0], expected, rtol=1e-9)

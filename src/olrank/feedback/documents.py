@@ -103,6 +103,18 @@ def learn(
     )
 
 
+def worth(documents: Documents, prior: Array) -> Array:
+    """What one read is worth as evidence about documents that nobody has read yet, in (0, 1].
+
+    All reads of a document share its effect b, so that together they say no more about others than
+    one look at f + b would: with a precision of P they are worth prior / (prior + P) of as many
+    reads of different documents. The mean over all reads; 1 before the first.
+    """
+    n_reads = jnp.sum(documents.reads)
+    counted = jnp.sum(documents.reads * prior / (prior + documents.precisions))
+    return jnp.where(n_reads > 0, counted / jnp.where(n_reads > 0, n_reads, 1.0), 1.0)
+
+
 def _where(features: Array, size: int) -> tuple[Array, Array]:
     """[n] each: place and fingerprint, from the bits of float32 features."""
     # Adding 0 makes one zero of the two that there are. Sums of integers do not depend on order.

@@ -15,7 +15,13 @@ curvature of the loss.
 
 With `documents`, each document that was read also has an effect of its own (feedback.documents),
 added to its score when lists are drawn and habits are judged. The network is fitted without them:
-fitted beside them, it is left with what they do not explain, and learns nothing about others.
+fitted beside them, it is left with what they do not explain, and learns nothing about others. But
+documents that come back are no new evidence about others, so the pull is divided by the number of
+impressions that all of them are worth, not by how many there were.
+
+With `within_lists`, only differences within a list move the network. Lists differ in how much is
+clicked in them, and the bias is one for all: what would bring them to one level is learned as if
+features were the reason.
 """
 
 from __future__ import annotations
@@ -62,6 +68,7 @@ class Design(NamedTuple):
     epochs: int | None = None
     average: bool = False
     documents: int | None = None
+    within_lists: bool = False
 
 
 class Memory(NamedTuple):
@@ -72,6 +79,7 @@ class Memory(NamedTuple):
         clicks: [capacity, k].
         seen: [capacity, k] bool, slots that were filled and in view.
         n_impressions: int32, ever stored.
+        worth: of an impression as evidence about new documents; 1 when none has come back.
         habits: of the users, as far as is known.
     """
 
@@ -79,6 +87,7 @@ class Memory(NamedTuple):
     clicks: Array
     seen: Array
     n_impressions: Array
+    worth: Array
     habits: cascade.Habits
 
 
@@ -94,7 +103,10 @@ class Batch(NamedTuple):
 def olcascade(design: Design) -> Ranker:
     """Explores like the paper's Algorithm 1, and learns from click patterns."""
     net = explorer.choose_net(design)
-    fit = fit_by_descent(design, net, CASCADE)
+    objective = CASCADE
+    if design.within_lists:
+        objective = CASCADE._replace(loss=_loss_within_lists)
+    fit = fit_by_descent(design, net, objective)
 
     def lesson(
         state: explorer.State, key: Key, impression: Impression, rows: Rows
@@ -115,6 +127,7 @@ def olcascade(design: Design) -> Ranker:
             slopes = jax.grad(cascade.log_likelihood)(scores, clicks, seen, memory.habits)
             prior = state.numbers.effect_prior
             known = documents.learn(known, shown, slopes, curvatures, weights, prior)
+            memory = memory._replace(worth=documents.worth(known, prior))
         return explorer.Lesson(memory, lambda g: _centred(g, weights), weights, known)
 
     return explorer.explorer(design, net, fit, lesson, lambda: _empty(design))
@@ -135,6 +148,7 @@ def _empty(design: Design) -> Memory:
         clicks=jnp.zeros(size, dtype),
         seen=jnp.zeros(size, bool),
         n_impressions=jnp.zeros((), jnp.int32),
+        worth=jnp.ones((), dtype),
         habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
     )
 
@@ -175,8 +189,20 @@ def _scores(score: Any, batch: Batch, rows: Rows) -> Array:
 
 
 def _cascade_loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
+    return _loss(_scores(score, batch, rows), batch, keep)
+
+
+def _loss_within_lists(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
+    """The same loss, whose slope is blind to what moves all scores of a list alike."""
+    scores = _scores(score, batch, rows)
+    n_seen = jnp.maximum(jnp.sum(batch.seen, axis=1, keepdims=True), 1)
+    mean = jnp.sum(jnp.where(batch.seen, scores, 0.0), axis=1, keepdims=True) / n_seen
+    return _loss(jax.lax.stop_gradient(mean) + (scores - mean), batch, keep)
+
+
+def _loss(scores: Array, batch: Batch, keep: Array) -> tuple[Array, Array]:
     found = jax.vmap(cascade.log_likelihood, (0, 0, 0, None))(
-        _scores(score, batch, rows), batch.clicks, batch.seen, batch.habits
+        scores, batch.clicks, batch.seen, batch.habits
     )
     return -jnp.sum(jnp.where(keep, found, 0.0)), jnp.sum(keep)
 
@@ -185,7 +211,7 @@ CASCADE = descent.Objective(
     held=ring.impressions_held,
     gather=_gather,
     loss=_cascade_loss,
-    n_pairs=lambda memory: ring.impressions_held(memory).n,
+    n_pairs=lambda memory: ring.impressions_held(memory).n * memory.worth,
 )
 
 ENTRY = Entry(
