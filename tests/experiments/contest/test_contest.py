@@ -184,6 +184,29 @@ def test_other_conditions_may_be_held_to_the_first_folds_of_each_set():
     assert arena.first_folds(several, None) == several
 
 
+def test_seeds_may_take_turns_among_the_folds_of_a_set():
+    one, two = arena.evaluate_arenas(parse_contest(CONTEST))
+    arenas = [one, one._replace(fold="2"), two]
+    every = arena.with_seeds(arenas, (7, 8, 9), one_fold_a_seed=False)
+    assert [seeds for _, seeds in every] == [(7, 8, 9)] * 3
+    turns = arena.with_seeds(arenas, (7, 8, 9), one_fold_a_seed=True)
+    assert [(where.dataset, where.fold, seeds) for where, seeds in turns] == [
+        ("one", "1", (7, 9)), ("one", "2", (8,)), ("two", "1", (7, 8, 9))
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match="one has 2 folds, and there are only 1 seeds"):
+        arena.with_seeds(arenas, (7,), one_fold_a_seed=True)
+
+
+def test_an_evaluation_gives_each_fold_the_seeds_whose_turn_it_is(arithmetic, tmp_path):
+    text = CONTEST.replace("[evaluate]", "[evaluate]\none_fold_a_seed = true")
+    assert text != CONTEST
+    for _ in STAGES[:2]:
+        run(ground(tmp_path, text))
+    arithmetic.clear()
+    run(ground(tmp_path, text))
+    assert {task.options.seeds for task in arithmetic} == {(0, 1, 2)}  # sets of one fold
+
+
 def test_the_command_says_what_it_did_and_what_comes_next(arithmetic, tmp_path):
     config = tmp_path / "contest.toml"
     config.write_text(CONTEST)

@@ -7,10 +7,12 @@ fixed seed; the evaluation learns from all of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from olrank.engine.buckets import shared_sizes
+from olrank.errors import ConfigError
 from olrank.experiments.contest.config import Contest, ContestData
 from olrank.experiments.rows.choice import validation_metric
 from olrank.experiments.running.load import load_folds, with_validation
@@ -75,6 +77,25 @@ def first_folds(arenas: list[Arena], n: int | None) -> list[Arena]:
     for arena in arenas:
         found.setdefault(arena.dataset, []).append(arena)
     return [arena for several in found.values() for arena in several[:n]]
+
+
+def with_seeds(
+    arenas: list[Arena], seeds: Sequence[int], *, one_fold_a_seed: bool
+) -> list[tuple[Arena, tuple[int, ...]]]:
+    """Each arena with its seeds: all of them, or those whose turn it is among the set's folds."""
+    if not one_fold_a_seed:
+        return [(arena, tuple(seeds)) for arena in arenas]
+    found = []
+    for arena in arenas:
+        folds = [one.fold for one in arenas if one.dataset == arena.dataset]
+        own = tuple(seeds[folds.index(arena.fold) :: len(folds)])
+        if not own:
+            raise ConfigError(
+                f"one_fold_a_seed: {arena.dataset} has {len(folds)} folds, and there are only "
+                f"{len(seeds)} seeds. Give at least one a fold."
+            )
+        found.append((arena, own))
+    return found
 
 
 def folds_of(data: ContestData) -> list[Fold]:

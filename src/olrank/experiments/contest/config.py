@@ -14,6 +14,7 @@ folds = 2                   # the first two of each set, or a list: one number a
 [evaluate]                  # on the test part, with what was chosen
 rounds = 5000
 seeds = 30
+# one_fold_a_seed = true    # seeds take turns among the folds; else each meets every fold
 [[robust]]                  # the same under other conditions
 name = "taste-changes"
 users = ["informational"]
@@ -72,10 +73,17 @@ class SearchConfig(StageConfig):
         return [_SEARCH + seed for seed in seeds] if isinstance(self.seeds, int) else seeds
 
 
+class EvaluateConfig(MeasuredConfig):
+    """The evaluation of what was chosen."""
+
+    one_fold_a_seed: bool = False
+
+
 class RobustConfig(StageConfig):
     """A condition that nobody was tuned for."""
 
     name: Slug
+    one_fold_a_seed: bool = False
     taste_changes_after: Count | None = None
     folds: Count | None = None
 
@@ -89,7 +97,7 @@ class Contest(Section):
     name: Slug
     data: Annotated[list[ContestData], Field(min_length=2)]
     search: SearchConfig = SearchConfig()
-    evaluate: MeasuredConfig = MeasuredConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
     robust: list[RobustConfig] = []
     baseline: Annotated[Rankers, Field(min_length=1)]
     candidate: Annotated[Rankers, Field(min_length=1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,15 @@ import polars as pl
 
 from olrank.engine.measure import Options
 from olrank.experiments.contest import entrants
-from olrank.experiments.contest.arena import evaluate_arenas, first_folds, search_arenas
+from olrank.experiments.contest.arena import (
+    Arena,
+    evaluate_arenas,
+    first_folds,
+    search_arenas,
+    with_seeds,
+)
 from olrank.experiments.contest.choose import choose as choose_from
-from olrank.experiments.contest.config import Contest, RobustConfig
+from olrank.experiments.contest.config import Contest, EvaluateConfig, RobustConfig
 from olrank.experiments.contest.ground import Ground, checksum
 from olrank.experiments.contest.tasks import Entrant, make_jobs
 from olrank.experiments.reports import chosen as chosen_page
@@ -90,9 +97,9 @@ def evaluate(ground: Ground, say: Say) -> None:
         at_once = contest.evaluate.replicas_at_once
         return [
             job
-            for arena in arenas
+            for arena, own in _with_seeds(arenas, contest.evaluate, options)
             for field_ in [entrants.evaluated(contest, chosen, arena.dataset)]
-            for job in make_jobs("evaluate", arena, field_, options, device, at_once)
+            for job in make_jobs("evaluate", arena, field_, own, device, at_once)
         ]
 
     rows, parts = _finish(ground, jobs)
@@ -134,14 +141,14 @@ def robust(ground: Ground, say: Say) -> None:
                 contest, first, evaluate_after=(first.rounds,),
                 taste_changes_after=first.taste_changes_after,
             )  # fmt: skip
-            for arena in first_folds(arenas, first.folds):
+            for arena, own in _with_seeds(first_folds(arenas, first.folds), first, options):
                 field_ = [
                     one
                     for robust in alike
                     for one in entrants.under(contest, robust, chosen, arena.dataset)
                 ]
                 title, at_once = f"robust {i + 1}", first.replicas_at_once
-                found += make_jobs(title, arena, field_, options, device, at_once)
+                found += make_jobs(title, arena, field_, own, device, at_once)
         return found
 
     rows, parts = _finish(ground, jobs)
@@ -149,11 +156,19 @@ def robust(ground: Ground, say: Say) -> None:
     ground.write_record("robust", arenas, parts)
 
 
+def _with_seeds(
+    arenas: list[Arena], stage: EvaluateConfig | RobustConfig, options: Options
+) -> list[tuple[Arena, Options]]:
+    """Each arena with the options that hold in it."""
+    shared = with_seeds(arenas, options.seeds, one_fold_a_seed=stage.one_fold_a_seed)
+    return [(arena, replace(options, seeds=seeds)) for arena, seeds in shared]
+
+
 def _alike(conditions: list[RobustConfig]) -> list[list[RobustConfig]]:
     """Conditions that differ in users alone run together."""
     found: dict[tuple[Any, ...], list[RobustConfig]] = {}
     for one in conditions:
-        limits = (one.folds, one.replicas_at_once)
+        limits = (one.folds, one.one_fold_a_seed, one.replicas_at_once)
         key = (one.rounds, *one.seed_list, one.taste_changes_after, *limits)
         found.setdefault(key, []).append(one)
     return list(found.values())
