@@ -359,6 +359,7 @@ def initial_state(
     dtype = jnp.result_type(float)
     numbers = jax.tree.map(lambda value: jnp.asarray(value, dtype), numbers)
     theta, size = net.init(key, n_features), getattr(design, "documents", None)
+    rule = getattr(design, "alpha_rule", "constant")
     n_params = sum(leaf.size for leaf in jax.tree.leaves(theta))
     return State(
         theta=theta,
@@ -368,7 +369,7 @@ def initial_state(
         history=history,
         numbers=numbers,
         documents=() if size is None else documents.empty(size),
-        spread=jnp.zeros((), dtype) if design.alpha_rule == "spread" else (),
+        spread=jnp.zeros((), dtype) if rule == "spread" else (),
     )
 
 
