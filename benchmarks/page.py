@@ -27,6 +27,7 @@ _AIMS = {
     ("web10k", "dbgd-neural"): (300, 5),
     ("web10k", "olranknet, full A"): (None, 4_000),
 }
+_STOLEN = ("stolen", "stolen_in_the_worst_second")  # of the cores, by the host
 _RATIOS = ("plain_ratio", "oracle_ratio")
 _WHOLE = {"comparison": 300, "grid": 240}  # seconds
 
@@ -168,9 +169,6 @@ def _load(found: dict[str, Any], how: str) -> list[str]:
             "yes" if run["holds"] else "no",
         ]))  # fmt: skip
     return [*lines, ""]
-
-
-_STOLEN = ("stolen", "stolen_in_the_worst_second")
 
 
 if __name__ == "__main__":
