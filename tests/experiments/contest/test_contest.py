@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from olrank.cli import app
 from olrank.engine import bare
 from olrank.errors import ConfigError, DataError, WaitingError
-from olrank.experiments.contest import arena, entrants, tasks
+from olrank.experiments.contest import arena, entrants, stages, tasks
 from olrank.experiments.contest.config import parse_contest
 from olrank.experiments.contest.contest import next_stage, run
 from olrank.experiments.contest.ground import Ground
@@ -197,14 +197,22 @@ def test_seeds_may_take_turns_among_the_folds_of_a_set():
         arena.with_seeds(arenas, (7,), one_fold_a_seed=True)
 
 
-def test_an_evaluation_gives_each_fold_the_seeds_whose_turn_it_is(arithmetic, tmp_path):
+def test_an_evaluation_gives_each_fold_the_seeds_whose_turn_it_is(
+    arithmetic, tmp_path, monkeypatch
+):
+    def two_folds(contest):
+        first, *others = arena.evaluate_arenas(contest)
+        return [first, first._replace(fold="2"), *others]
+
+    monkeypatch.setattr(stages, "evaluate_arenas", two_folds)
     text = CONTEST.replace("[evaluate]", "[evaluate]\none_fold_a_seed = true")
     assert text != CONTEST
     for _ in STAGES[:2]:
         run(ground(tmp_path, text))
     arithmetic.clear()
     run(ground(tmp_path, text))
-    assert {task.options.seeds for task in arithmetic} == {(0, 1, 2)}  # sets of one fold
+    ran = {(task.data.name, task.options.fold, task.options.seeds) for task in arithmetic}
+    assert ran == {("one", "1", (0, 2)), ("one", "2", (1,)), ("two", "1", (0, 1, 2))}
 
 
 def test_the_command_says_what_it_did_and_what_comes_next(arithmetic, tmp_path):
