@@ -10,7 +10,7 @@ unchanged.
 Effects are kept up to date by one Newton step for each impression (assumed density filtering): with
 the slope s_i and the curvature c_i of the impression's log-likelihood in the score of document i,
 
-    precision_i <- precision_i + c_i,     b_i <- b_i + s_i / precision_i.
+    precision_i <- precision_i + c_i,     b_i <- b_i + s_i / (1 / variance + precision_i).
 
 They lie in a table of fixed size. A document's features, bit by bit, say where it lies and what its
 fingerprint is; a document that finds another one in its place takes the place over.
