@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from service.running import SETTINGS, D, Service, candidates, wait_for
 
-from olrank.errors import ServiceError
+from olrank.errors import LogUnavailableError, ServiceError
 from olrank.service import snapshots
+from olrank.service.learner import Learner
 from olrank.service.options import LearnerOptions
 from olrank.service.records import Kind
 
@@ -130,6 +132,19 @@ def test_catching_up_waits_until_all_that_is_closed_is_served(tmp_path: Path):
         assert reached["n_trained"] == 20
         after = service.client.rank("prompt", candidates(X))
         assert after["model_version"] == reached["model_version"]
+
+
+def test_a_learner_that_cannot_store_what_is_due_says_so_instead_of_trying_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log: Any = None
+    learner = Learner(log, tmp_path, log, LearnerOptions())
+    live: Any = SimpleNamespace(backlog=True)
+    learner._live["full"] = live
+    monkeypatch.setattr(learner, "_read", lambda: None)
+    monkeypatch.setattr(learner, "_close", lambda name: False)
+    with pytest.raises(LogUnavailableError, match="could not be stored"):
+        learner._do({"op": "catch_up", "ranker": "full"})
 
 
 def test_a_never_shown_ranking_does_not_train_and_a_seen_one_without_clicks_does(service: Service):

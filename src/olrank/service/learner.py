@@ -23,7 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from olrank.errors import CheckpointError, LogDamagedError, OlrankError, StaleEpochError
+from olrank.errors import (
+    CheckpointError,
+    LogDamagedError,
+    LogUnavailableError,
+    OlrankError,
+    StaleEpochError,
+)
 from olrank.service import blueprint as blueprints
 from olrank.service import crashpoints, remote, snapshots
 from olrank.service.apply import Model, Tally, blank_lesson, learn_one
@@ -175,7 +181,8 @@ class Learner:
         for name in [name for name, live in self._live.items() if look or live.wants_close]:
             self._close(name)
 
-    def _close(self, name: str) -> None:
+    def _close(self, name: str) -> bool:
+        """Close what is due, at most a batch; False when it could not be stored."""
         live = self._live[name]
         config, most = live.row.config, self._options.batch
         now_ms = time.time_ns() // 1_000_000
@@ -188,7 +195,7 @@ class Learner:
         )
         live.wants_close = live.backlog = len(due) == most
         if not due:
-            return
+            return True
         closes = [CloseEntry(one.ranking_id, _reason(one, config, now_ms)) for one in due]
         crashpoints.reach("learner.batch_decided")
         try:
@@ -198,12 +205,14 @@ class Learner:
         except OlrankError as reason:
             # The ranker was deleted, or nothing can be written: look again after reading.
             self._complain(f"ranker {name}: a batch was not stored. {reason}")
+            live.wants_close = True
             time.sleep(_DUE_S)
             self._read()
-            return
+            return False
         crashpoints.reach("learner.batch_appended")
         self._log.wait(learned.position - 1, 1.0)
         self._read()
+        return True
 
     def _snapshot_due(self) -> None:
         for live in list(self._live.values()):
@@ -253,9 +262,11 @@ class Learner:
         if asked["op"] == "snapshot":
             return self._snapshot(live, "asked")
         if asked["op"] == "catch_up":
-            self._close(asked["ranker"])
-            while live.backlog:
-                self._close(asked["ranker"])
+            stored = self._close(asked["ranker"])
+            while stored and live.backlog:
+                stored = self._close(asked["ranker"])
+            if not stored:
+                raise LogUnavailableError("what is due could not be stored. Try again.")
             return {"model_version": live.model.version, "n_trained": live.model.n_trained}
         if asked["op"] == "digest":
             return {"digest": live.model.digest(), "version": live.model.version}
