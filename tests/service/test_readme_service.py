@@ -20,9 +20,11 @@ def test_the_ten_lines_of_the_readme_change_the_order(tmp_path: Path):
         text = block.replace(":8000", f":{command.port}")
         assert text != block
         found: dict[str, object] = {"__name__": "readme"}
-        exec(compile(text, "README.md", "exec"), found)
-        assert isinstance(found["client"], olrank.Client)
-        found["client"].close()
+        try:
+            exec(compile(text, "README.md", "exec"), found)
+        finally:
+            assert isinstance(found["client"], olrank.Client)
+            found["client"].close()
     best = found["best"]
     assert isinstance(best, list)
     assert set(best[:2]) == {"shoe 3", "shoe 7"}

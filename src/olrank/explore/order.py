@@ -28,9 +28,15 @@ def settled(scores: Array) -> Array:
 
     A compiler may compute a score twice and round it differently each time. Compared with itself,
     such a score is above itself: a document that certainly precedes itself, and is never shown.
+    Compilers dissolve barriers before they decide what to compute twice; what a sort has put in
+    place is read from memory by everyone, so the scores go there and back.
+
+    Args:
+        scores: [n_docs].
     """
-    barrier: Callable[[Array], Array] = jax.lax.optimization_barrier
-    return barrier(scores)
+    slots = jnp.arange(scores.shape[0], dtype=jnp.int32)
+    ordered, of_slot = jax.lax.sort_key_val(scores, slots)
+    return jnp.zeros_like(scores).at[of_slot].set(ordered, unique_indices=True)
 
 
 def certain(scores: Array, widths: Array, scale: str = "probability") -> Array:
@@ -89,7 +95,6 @@ def draw_blocks(
     Components are ordered by their best score. Two components can interleave by score, and a
     component can hold certain pairs, so this order can reverse a certain pair.
     """
-    scores = settled(scores)
     edges = certain & mask[:, None] & mask[None, :]
     block = _components(~edges & ~edges.T & mask[:, None] & mask[None, :])
     best = jax.ops.segment_max(jnp.where(mask, scores, -jnp.inf), block, scores.shape[0])[block]

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.explore.order import settled
 from olrank.feedback import history as ring
 from olrank.rankers import descent
 from olrank.rankers.entry import Entry
@@ -56,10 +55,9 @@ def delta_ndcg(scores: Array, gains: Array, counted: Array) -> Array:
     """
     k = scores.shape[0]
     slots = jnp.arange(k)
-    ahead = (scores[None, :] > scores[:, None]) | (
-        (scores[None, :] == scores[:, None]) & (slots[None, :] < slots[:, None])
-    )
-    rank = 1 + jnp.sum(ahead & counted[None, :], axis=1)
+    # A sort and not comparisons: a compiler may compute a score twice and round it differently.
+    order = jnp.argsort(jnp.where(counted, -scores, jnp.inf), stable=True)
+    rank = 1 + jnp.argsort(order)
     discount = jnp.where(counted, 1.0 / jnp.log2(1.0 + rank), 0.0)
     best = jnp.sort(jnp.where(counted, gains, 0.0))[::-1]
     ideal = jnp.sum(best / jnp.log2(2.0 + slots))
@@ -90,9 +88,8 @@ def _gather_impressions(history: ring.History, counters: Array) -> Batch:
 def _lambda_loss(scorer: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
     n, k = batch.rows.shape
     scores = scorer(rows.features[batch.rows.reshape(-1)]).reshape(n, k)
-    changes = jax.vmap(delta_ndcg)(
-        settled(jax.lax.stop_gradient(scores)), batch.clicks, batch.examined > 0
-    )
+    fixed = jax.lax.stop_gradient(scores)
+    changes = jax.vmap(delta_ndcg)(fixed, batch.clicks, batch.examined > 0)
     lists = jnp.arange(n)[:, None]
     margin = scores[lists, batch.winners] - scores[lists, batch.losers]
     weights = jnp.where(keep[:, None], batch.weights, 0.0)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.explore.order import draw_greedy, settled
+from olrank.explore.order import draw_greedy
 from olrank.feedback import history as ring
 from olrank.rankers import descent
 from olrank.rankers.entry import Entry
@@ -146,7 +146,7 @@ def _objective(k: int, max_docs: int) -> descent.Objective:
 def _query_loss(scores: Array, grades: Array, mask: Array, k: int) -> tuple[Array, Array]:
     """LambdaRank loss of one query: pairs of a document in the top k and one ranked below it."""
     n_docs = scores.shape[0]
-    fixed = settled(jax.lax.stop_gradient(jnp.where(mask, scores, -jnp.inf)))
+    fixed = jax.lax.stop_gradient(jnp.where(mask, scores, -jnp.inf))
     order = jnp.argsort(-fixed, stable=True)
     top = order[: min(k, n_docs)]
     gains = jnp.where(mask, 2.0**grades - 1.0, 0.0)
