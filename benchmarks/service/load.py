@@ -7,8 +7,9 @@ Each ranking has 100 candidates with 136 features and is followed by its feedbac
 closes it, as soon as it is answered. Latency counts from when a request was due, so that a server
 that falls behind cannot hide it. First rising rates are tried for a while with learning on; the
 highest one that holds p99 <= 50 ms (rank) and 25 ms (feedback) is then held for --seconds (the next
-lower one if it does not last), and once more with learning switched off. Prints a table, the
-processor's share of the generator itself, and what other machines on the same host took of these
+lower one if it does not last), and once more with learning switched off. A stretch ends early when
+so many requests were slow that the rest cannot make up for them. Prints a table, the processor's
+share of the generator itself, and what other machines on the same host took of these
 cores ("steal"), which no service can help.
 """
 
@@ -46,6 +47,8 @@ class Run:
     learning: bool
     rank: list[float] = field(default_factory=list)
     feedback: list[float] = field(default_factory=list)
+    n_slow_ranks: int = 0
+    n_slow_feedback: int = 0
     failed: int = 0
     server_mb: list[float] = field(default_factory=list)
     learner_mb: list[float] = field(default_factory=list)
@@ -65,6 +68,11 @@ class Run:
             return False
         fast = p(self.rank, 99) <= RANK_MS and p(self.feedback, 99) <= FEEDBACK_MS
         return fast and max(self.lag_s, default=0.0) <= LAG_S
+
+    def is_lost(self, planned: int) -> bool:
+        """Whether the aims cannot be met any more, however fast the rest of the requests are."""
+        slow = (self.n_slow_ranks, self.n_slow_feedback)
+        return self.failed > 0 or max(slow) > 0.01 * planned + 1
 
     def facts(self) -> dict[str, Any]:
         """What a report says of it."""
@@ -183,6 +191,8 @@ async def load(service: Service, rate: float, seconds: float, learning: bool) ->
     for number, gap in enumerate(gaps):
         due += gap
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        if run.is_lost(len(gaps)):
+            break
         task = asyncio.create_task(_one(pool, run, *ready[number % N_BODIES], due))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -203,6 +213,7 @@ async def _one(pool: Connections, run: Run, body: bytes, liked: set[str], due: f
     status, answer = await pool.post("/v1/rankers/load/rank", body)
     answered = time.perf_counter()
     run.rank.append((answered - due) * 1000)
+    run.n_slow_ranks += run.rank[-1] > RANK_MS
     if status != 200:
         run.failed += 1
         return
@@ -214,6 +225,7 @@ async def _one(pool: Connections, run: Run, body: bytes, liked: set[str], due: f
         "/v1/rankers/load/feedback", json.dumps({"events": [event]}).encode()
     )
     run.feedback.append((time.perf_counter() - answered) * 1000)
+    run.n_slow_feedback += run.feedback[-1] > FEEDBACK_MS
     run.failed += status != 202
 
 
@@ -356,7 +368,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--rates",
         type=lambda text: [float(one) for one in text.split(",")],
-        default=[25.0, 35.0, 50.0, 65.0, 80.0, 100.0, 125.0, 150.0, 200.0],
+        default=[25.0, 35.0, 45.0, 55.0, 65.0, 80.0, 100.0, 125.0, 150.0, 200.0],
     )
     parser.add_argument(
         "--settings", type=json.loads, default={}, help="of the ranker, as JSON; else its defaults"
