@@ -150,17 +150,20 @@ def _load(found: dict[str, Any], how: str) -> list[str]:
         f"{found['cores']} cores for generator, HTTP process and learner; open loop; each ranking "
         f"of {found['candidates']} candidates x {found['features']} features is followed by its "
         "feedback. A rate holds with p99 of at most 50 ms for rankings and 25 ms for feedback and "
-        "a learner less than 5 s behind. Stolen is what the host gave to other machines.", "",
+        "a learner less than 5 s behind. A stretch that cannot hold any more ends early. Stolen is "
+        "what the host gave to other machines; calm p99 is that of the rankings (their share in "
+        "brackets) of seconds in which it gave them next to nothing.", "",
     ]  # fmt: skip
     lines += table_head(
-        "a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "failed", "lag",
+        "a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "calm p99",
+        "failed", "lag",
         "generator, http, learner", "stolen, worst second", "http MB", "learner MB", "holds",
     )  # fmt: skip
     for run in [*found["tried"], *found["held"]]:
         lines.append(table_line([
             f"{run['rate']:g}", f"{run['seconds']:.0f} s", "on" if run["learning"] else "off",
             *(f"{run[key]['p50']}, {run[key]['p99']} ms" for key in ("rank_ms", "feedback_ms")),
-            run["failed"], f"{run['largest_lag_s']} s",
+            _calm(run), run["failed"], f"{run['largest_lag_s']} s",
             *(
                 ", ".join(f"{run['cores'][name]:.2f}" for name in names) + " cores"
                 for names in (("generator", "http", "learner"), _STOLEN)
@@ -169,6 +172,13 @@ def _load(found: dict[str, Any], how: str) -> list[str]:
             "yes" if run["holds"] else "no",
         ]))  # fmt: skip
     return [*lines, ""]
+
+
+def _calm(run: dict[str, Any]) -> str:
+    calm = run.get("rank_ms_undisturbed", {"share": 0.0})
+    if not calm["share"]:
+        return ""
+    return f"{calm['p99']} ms ({calm['share']:.0%})"
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ that falls behind cannot hide it. First rising rates are tried for a while with 
 highest one that holds p99 <= 50 ms (rank) and 25 ms (feedback) is then held for --seconds (the next
 lower one if it does not last), and once more with learning switched off. A stretch ends early when
 so many requests were slow that the rest cannot make up for them. Prints a table, the processor's
-share of the generator itself, and what other machines on the same host took of these
-cores ("steal"), which no service can help.
+share of the generator itself, what other machines on the same host took of these cores ("steal"),
+which no service can help, and p99 over the rankings of seconds without it ("calm", "share").
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import olrank
 N_DOCS, N_FEATURES, N_BODIES = 100, 136, 40
 RANK_MS, FEEDBACK_MS, LAG_S = 50.0, 25.0, 5.0
 CONNECTIONS = 64
+DISTURBED = 0.02  # cores; a second in which the host took more of them says little of the service
 _PERCENTILES = {"p50": 50, "p99": 99}
 
 
@@ -46,6 +47,7 @@ class Run:
     seconds: float
     learning: bool
     rank: list[float] = field(default_factory=list)
+    due: list[float] = field(default_factory=list)
     feedback: list[float] = field(default_factory=list)
     n_slow_ranks: int = 0
     n_slow_feedback: int = 0
@@ -57,6 +59,18 @@ class Run:
     server_share: float = 0.0
     learner_share: float = 0.0
     steal: list[float] = field(default_factory=list)
+    watched: list[float] = field(default_factory=list)
+
+    def undisturbed(self) -> tuple[float, float]:
+        """The rankings' p99 where the host took next to nothing, and the share of such rankings."""
+        if not self.watched:
+            return float("inf"), 0.0
+        second = np.searchsorted(self.watched, self.due).clip(max=len(self.watched) - 1)
+        # A ranking may also wait for what the second before it left undone.
+        steal = np.asarray(self.steal)
+        most = np.maximum(steal, np.concatenate([[0.0], steal[:-1]]))
+        calm = [ms for ms, at in zip(self.rank, second, strict=True) if most[at] <= DISTURBED]
+        return p(calm, 99), round(len(calm) / max(len(self.rank), 1), 3)
 
     def cost_ms(self) -> float:
         """Processor time of the HTTP process for one ranking and its feedback."""
@@ -76,6 +90,7 @@ class Run:
 
     def facts(self) -> dict[str, Any]:
         """What a report says of it."""
+        calm, share = self.undisturbed()
         return {
             "rate": self.rate,
             "seconds": round(self.seconds, 1),
@@ -84,6 +99,7 @@ class Run:
             "feedback_ms": {
                 name: round(p(self.feedback, q), 1) for name, q in _PERCENTILES.items()
             },
+            "rank_ms_undisturbed": {"p99": round(calm, 1) if share else None, "share": share},
             "failed": self.failed,
             "largest_lag_s": round(max(self.lag_s, default=0.0), 2),
             "cores": {
@@ -108,17 +124,18 @@ class Run:
         stolen = (
             f"{np.mean(self.steal):5.3f} {max(self.steal):4.2f}" if self.steal else "    -    -"
         )
+        calm, share = self.undisturbed()
         return (
             f"{self.rate:6.0f} {self.seconds:6.0f} {'on' if self.learning else 'off':>6} {rank} "
             f"{feedback} {self.failed:6d} {max(self.lag_s, default=0):6.2f} {shares} "
-            f"{self.cost_ms():7.1f} {stolen}   "
+            f"{self.cost_ms():7.1f} {stolen} {calm:6.1f} {share:5.2f}   "
             f"{memory[0]:>14} {memory[1]:>14}  {'yes' if self.holds() else 'no'}"
         )
 
 
 HEAD = (
     "  rate      s  learn rank p50     p99 fb. p50     p99 failed    lag   gen  http learn http ms "
-    "steal  max "
+    "steal  max   calm share "
     "       http MB      learner MB  holds"
 )
 
@@ -213,6 +230,7 @@ async def _one(pool: Connections, run: Run, body: bytes, liked: set[str], due: f
     status, answer = await pool.post("/v1/rankers/load/rank", body)
     answered = time.perf_counter()
     run.rank.append((answered - due) * 1000)
+    run.due.append(due)
     run.n_slow_ranks += run.rank[-1] > RANK_MS
     if status != 200:
         run.failed += 1
@@ -269,7 +287,8 @@ class Service:
             began = time.perf_counter()
             await asyncio.sleep(1.0)
             before, stolen = stolen, _stolen_s()
-            run.steal.append((stolen - before) / (time.perf_counter() - began))
+            run.watched.append(time.perf_counter())
+            run.steal.append((stolen - before) / (run.watched[-1] - began))
 
     def _lag_s(self) -> float:
         text = self.client._http.get("/metrics").text

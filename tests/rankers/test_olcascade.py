@@ -7,7 +7,8 @@ import pytest
 from rankers.served import impression_of
 
 from olrank.errors import ConfigError
-from olrank.feedback import cascade, documents
+from olrank.feedback import cascade, documents, lines
+from olrank.feedback.impressions import Batch
 from olrank.rankers import explorer, olcascade, table
 from olrank.types import Rows
 
@@ -172,9 +173,7 @@ def test_alpha_counts_standard_deviations_of_the_scores_in_a_list():
 def test_within_lists_only_differences_move_the_network():
     rows = Rows(jnp.eye(6), None)
     seen = jnp.array([[True, True, True, False]])
-    batch = olcascade.Batch(
-        jnp.array([[0, 3, 2, 5]]), jnp.array([[0.0, 1, 0, 0]]), seen, cascade.FIRST_GUESS
-    )
+    batch = Batch(jnp.array([[0, 3, 2, 5]]), jnp.array([[0.0, 1, 0, 0]]), seen, cascade.FIRST_GUESS)
     theta, keep = jnp.array([0.3, -0.2, 0.5, 0.1, 0.9, -0.4]), jnp.ones(1, bool)
 
     def slope(loss):
@@ -183,13 +182,27 @@ def test_within_lists_only_differences_move_the_network():
 
         return total(theta), np.asarray(jax.grad(total)(theta))
 
-    value, free = slope(olcascade.CASCADE.loss)
-    same, bound = slope(olcascade._loss_within_lists)
-    assert value == same
+    value, bound = slope(olcascade._loss_within_lists)
     shown = np.array([0, 3, 2])
+    theta = theta.at[shown].add(-theta[shown].mean())
+    level, free = slope(olcascade.CASCADE.loss)
+    np.testing.assert_allclose(value, level, rtol=1e-12)
     expected = np.zeros(6)
     expected[shown] = free[shown] - free[shown].mean()
     np.testing.assert_allclose(bound, expected, atol=1e-12)
+
+
+def test_within_lists_habits_and_effects_do_not_know_the_level_of_a_list():
+    ranker, state = started(within_lists=True, documents=64)
+    # A line along the ones: it moves the documents of a list apart by nothing, and all of them up.
+    rows = Rows(ROWS.features / ROWS.features.sum(1, keepdims=True), None)
+    impression = impression_of([0, 1, 2, 3], [0, 1, 0, 0], K)
+    raised = state._replace(theta=(state.theta[0] + 5.0, state.theta[1]))
+    low, high = (ranker.learn(one, jax.random.key(9), impression, rows) for one in (state, raised))
+    for one, other in zip(low.history.habits, high.history.habits, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)  # rows are single precision
+    np.testing.assert_allclose(low.documents.effects, high.documents.effects, atol=1e-6)
+    assert float(jnp.abs(low.documents.effects).max()) > 1e-3
 
 
 def test_the_pull_is_divided_by_what_the_impressions_are_worth():
@@ -209,3 +222,89 @@ def test_the_pull_is_divided_by_what_the_impressions_are_worth():
     c = 0.05 * 6 * 2.0 / n
     expected = (before.theta[0] - 0.05 * jax.grad(loss)(before.theta[0])) / (1 + c)
     np.testing.assert_allclose(state.theta[0], expected, rtol=1e-9)
+
+
+WEIGHED = {"weighed_lines": True, "within_lists": True}
+
+
+def test_the_line_that_serves_is_the_weighed_one_and_the_network_leaves_it_alone():
+    ranker, state = started(**WEIGHED, steps=3)
+    for clicks in ([0, 1, 0, 0], [1, 0, 0, 1]):
+        state = learned(ranker, state, [0, 1, 2, 3], clicks)
+    served = lines.served(state.history.lines)
+    assert float(jnp.abs(served).max()) > 0
+    np.testing.assert_allclose(jnp.sqrt(6.0) * state.theta[0], served, rtol=1e-12)
+
+
+def test_each_copy_of_a_line_learns_from_its_own_half_alone():
+    halves = np.asarray(documents.halves(ROWS.features))
+    ones = [int(i) for i in np.flatnonzero(halves)][:2]
+    assert len(ones) == 2, "six documents should fall into both halves"
+    others = [int(i) for i in np.flatnonzero(~halves)][:1]
+    ranker, state = started(**WEIGHED)
+    state = learned(ranker, state, [*ones, *others], [1, 0, 0])
+    apart, together = np.asarray(state.history.lines.betas)
+    assert not apart.any()  # a single document has nobody to differ from
+    assert together.any()
+
+
+def test_a_line_takes_the_step_that_its_pull_and_the_steepness_allow():
+    ranker, state = started(**WEIGHED)
+    after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    shown = np.asarray(ROWS.features[:4], np.float64)
+    steepness = 0.25 * np.sum((shown - shown.mean(axis=0)) ** 2)
+    np.testing.assert_allclose(after.history.lines.steepness, steepness, rtol=1e-6)
+    halves, clicks = documents.halves(ROWS.features[:4]), jnp.array([0.0, 1, 0, 0])
+
+    def loss(beta, copy):
+        counted = halves == copy
+        found = lines.log_likelihoods(
+            (ROWS.features[:4] @ beta)[None], counted, clicks, jnp.ones(4, bool),
+            after.history.habits,
+        )  # fmt: skip
+        return -found[0]
+
+    for copy, of_copy in enumerate(after.history.lines.betas):
+        slope = np.asarray(jax.grad(loss)(jnp.zeros(D), bool(copy)))
+        for beta, pull in zip(of_copy, lines.PULLS, strict=True):
+            np.testing.assert_allclose(
+                beta, -slope / steepness / (1 + pull / steepness), rtol=1e-6, atol=1e-12
+            )
+
+
+def test_a_list_that_nobody_saw_first_leaves_the_lines_as_they_are():
+    ranker, state = started(**WEIGHED)
+    after = learned(ranker, state, [0, 1, 2], [0, 0, 0], seen=jnp.zeros(K, bool))
+    for old, new in zip(state.history.lines, after.history.lines, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_few_documents_with_many_features_are_pulled_more_than_many_with_few():
+    def trusted(n_docs: int, n_features: int, strength: float) -> int:
+        """Which pull foretells best after lists whose clicks follow a line."""
+        made = table.make("olcascade", {**SETTINGS, **WEIGHED, "history": 400, "history_batch": 16})
+        keys = jax.random.split(jax.random.key(3), 3)
+        rows = Rows(jax.random.normal(keys[0], (n_docs, n_features)), None)
+        truth = strength * jax.random.normal(keys[1], (n_features,))
+
+        def one(state, key):
+            draw, click, learn = jax.random.split(key, 3)
+            shown = jax.random.choice(draw, n_docs, (K,), replace=False)
+            p = jax.nn.sigmoid(rows.features[shown] @ truth)
+            clicks = jax.random.bernoulli(click, p).astype(float)
+            impression = impression_of(range(K), [0] * K, K)
+            impression = impression._replace(rows=shown.astype(jnp.int32), clicks=clicks)
+            return made.ranker.learn(state, learn, impression, rows), None
+
+        state = made.ranker.init(jax.random.key(7), n_features, made.numbers)
+        state, _ = jax.jit(lambda s: jax.lax.scan(one, s, jax.random.split(keys[2], 400)))(state)
+        return int(jnp.argmax(state.history.lines.judged))
+
+    assert trusted(20, 40, 0.02) == len(lines.PULLS) - 1
+    assert trusted(2000, 3, 1.0) == 0
+
+
+@pytest.mark.parametrize("lacking", [{"within_lists": False}, {"linear_part": False}])
+def test_weighed_lines_need_a_line_and_differences_within_lists(lacking):
+    with pytest.raises(ConfigError, match=r"^weighed_lines: they go with linear_part = true"):
+        started(**{**WEIGHED, **lacking})

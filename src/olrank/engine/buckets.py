@@ -10,15 +10,16 @@ import numpy.typing as npt
 from olrank.types import Dataset
 
 _STEP = 16  # sizes are multiples of it: vector units are filled, and there are few to choose from
+_MOST = 6  # sizes, unless asked otherwise
 _POWER = 2.0  # ranking works on pairs of candidates
 
 
-def shared_sizes(parts: Iterable[Dataset]) -> tuple[int, ...]:
+def shared_sizes(parts: Iterable[Dataset], n_buckets: int = _MOST) -> tuple[int, ...]:
     """Sizes for several sets, like the train parts of all folds: one compiled step serves them."""
-    return bucket_sizes(np.concatenate([part.sizes for part in parts]))
+    return bucket_sizes(np.concatenate([part.sizes for part in parts]), n_buckets)
 
 
-def bucket_sizes(sizes: npt.ArrayLike, n_buckets: int = 6) -> tuple[int, ...]:
+def bucket_sizes(sizes: npt.ArrayLike, n_buckets: int = _MOST) -> tuple[int, ...]:
     """Sizes to pad queries to, at the least expected work.
 
     Args:

@@ -208,7 +208,7 @@ def explorer(
     net: Net,
     fit: Fit,
     teach: Teach | None = None,
-    remember: Callable[[], Any] | None = None,
+    remember: Callable[[int], Any] | None = None,
 ) -> Ranker:
     """A ranker that keeps certain orders, leaves the rest to chance, and fits by `fit`.
 
@@ -217,7 +217,7 @@ def explorer(
         net: scores documents.
         fit: fits it to the history.
         teach: what an impression teaches; pairs when None.
-        remember: an empty history for what `teach` stores; one of pairs when None.
+        remember: n_features -> an empty history for what `teach` stores; one of pairs when None.
     """
     _check(design)
     way = conf.kind(design.confidence)
@@ -225,10 +225,10 @@ def explorer(
     swaps = getattr(design, "pair_weights", "none") == "swap"
     averages = getattr(design, "average", False)
     teach = teach or partial(_teach_pairs, design, net)
-    history = remember or partial(no_pairs, design)
+    remember = remember or (lambda _: no_pairs(design))
 
     def init(key: Key, n_features: int, numbers: Numbers) -> State:
-        return initial_state(key, n_features, numbers, design, net, way, history())
+        return initial_state(key, n_features, numbers, design, net, way, remember(n_features))
 
     def score(state: State, features: Array) -> Array:
         return score_of(net, state, features)

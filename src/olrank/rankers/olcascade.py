@@ -19,13 +19,18 @@ fitted beside them, it is left with what they do not explain, and learns nothing
 documents that come back are no new evidence about others, so the pull is divided by the number of
 impressions that all of them are worth, not by how many there were.
 
-With `within_lists`, only differences within a list move the network. Lists differ in how much is
-clicked in them, and the bias is one for all: what would bring them to one level is learned as if
-features were the reason.
+With `within_lists`, only differences within a list count: scores are taken less their mean over the
+list wherever clicks are explained. Lists differ in how much is clicked in them, and the bias is one
+for all: what would bring them to one level would be learned as if features were the reason.
+
+With `weighed_lines`, the line beside the network is not fitted with it, but made of several that
+are pulled to zero more or less and weighed by what they foretell (feedback.lines). `linear_pull`
+then means nothing.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,7 +38,8 @@ import jax.numpy as jnp
 
 from olrank.feedback import cascade, documents, pairs
 from olrank.feedback import history as ring
-from olrank.rankers import descent, explorer
+from olrank.feedback.impressions import Batch, Memory, empty, gather, with_impression
+from olrank.rankers import descent, explorer, weighed
 from olrank.rankers.entry import Entry
 from olrank.rankers.olranknet import fit_by_descent
 from olrank.types import Array, Impression, Key, Ranker, Rows
@@ -46,7 +52,8 @@ class Design(NamedTuple):
     """Settings that change shapes or code; see explorer.Design for what they mean.
 
     `history_batch` counts impressions. `documents` is the size of the table of documents' own
-    effects (feedback.documents); none are kept when None.
+    effects (feedback.documents); none are kept when None. `within_lists` and `weighed_lines` are
+    explained above.
     """
 
     k: int = 10
@@ -69,35 +76,7 @@ class Design(NamedTuple):
     average: bool = False
     documents: int | None = None
     within_lists: bool = False
-
-
-class Memory(NamedTuple):
-    """Impressions, a ring of fixed capacity, and the habits of those who made them.
-
-    Attributes:
-        rows: [capacity, k] int32, rows of the shown documents.
-        clicks: [capacity, k].
-        seen: [capacity, k] bool, slots that were filled and in view.
-        n_impressions: int32, ever stored.
-        worth: of an impression as evidence about new documents; 1 when none has come back.
-        habits: of the users, as far as is known.
-    """
-
-    rows: Array
-    clicks: Array
-    seen: Array
-    n_impressions: Array
-    worth: Array
-    habits: cascade.Habits
-
-
-class Batch(NamedTuple):
-    """Impressions [n, k], and the habits that explain them."""
-
-    rows: Array
-    clicks: Array
-    seen: Array
-    habits: cascade.Habits
+    weighed_lines: bool = False
 
 
 def olcascade(design: Design) -> Ranker:
@@ -106,18 +85,26 @@ def olcascade(design: Design) -> Ranker:
     objective = CASCADE
     if design.within_lists:
         objective = CASCADE._replace(loss=_loss_within_lists)
-    fit = fit_by_descent(design, net, objective)
+    fit = (weighed.fit if design.weighed_lines else fit_by_descent)(design, net, objective)
 
     def lesson(
         state: explorer.State, key: Key, impression: Impression, rows: Rows
     ) -> explorer.Lesson:
-        def score(features: Array) -> Array:
-            return explorer.score_of(net, state, features)
+        def score(rows_of: Array, seen: Array) -> Array:
+            """[n, k] scores of impressions: how their documents compare, and own effects."""
+            features = rows.features[rows_of.reshape(-1)]
+            scores = net.score(state.theta, features).reshape(seen.shape)
+            if design.within_lists:
+                scores = _levelled(scores, seen)
+            return scores + explorer.own_effects(state, features).reshape(seen.shape)
 
-        memory = _with_impression(state.history, impression)
-        memory = memory._replace(habits=_habits(key, memory, score, rows))
+        memory = with_impression(state.history, impression, rows)
+        memory = memory._replace(habits=_habits(key, memory, score))
         shown, clicks = rows.features[impression.rows], impression.clicks
-        scores, seen = score(shown), pairs.in_view(impression)
+        seen = pairs.in_view(impression)
+        scores = score(impression.rows[None], seen[None])[0]
+        if design.weighed_lines:
+            memory = weighed.learn(design, jax.random.fold_in(key, 1), memory, impression, rows)
         read = cascade.p_read(scores, clicks, seen, memory.habits)
         p = jax.nn.sigmoid(scores + memory.habits.bias)
         curvatures = read * p * (1.0 - p)
@@ -130,7 +117,7 @@ def olcascade(design: Design) -> Ranker:
             memory = memory._replace(worth=documents.worth(known, prior))
         return explorer.Lesson(memory, lambda g: _centred(g, weights), weights, known)
 
-    return explorer.explorer(design, net, fit, lesson, lambda: _empty(design))
+    return explorer.explorer(design, net, fit, lesson, partial(_nothing, design))
 
 
 def _centred(g: Array, weights: Array) -> Array:
@@ -139,48 +126,19 @@ def _centred(g: Array, weights: Array) -> Array:
     return g - (weights @ g) / jnp.where(total > 0, total, 1.0)
 
 
-def _empty(design: Design) -> Memory:
-    """Nothing remembered yet."""
-    dtype = jnp.result_type(float)
-    size = (design.history, design.k)
-    return Memory(
-        rows=jnp.zeros(size, jnp.int32),
-        clicks=jnp.zeros(size, dtype),
-        seen=jnp.zeros(size, bool),
-        n_impressions=jnp.zeros((), jnp.int32),
-        worth=jnp.ones((), dtype),
-        habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
-    )
+def _nothing(design: Design, n_features: int) -> Memory:
+    """A memory without impressions."""
+    return empty(design.history, design.k, n_features if design.weighed_lines else None)
 
 
-def _with_impression(memory: Memory, impression: Impression) -> Memory:
-    """Store an impression; one that nobody saw is left out."""
-    capacity = memory.rows.shape[0]
-    seen = pairs.in_view(impression)
-    keep = jnp.any(seen)
-    # An index past the end drops the write.
-    at = jnp.where(keep, memory.n_impressions % capacity, capacity)
-    clicks = jnp.where(seen, impression.clicks, 0.0).astype(memory.clicks.dtype)
-    return memory._replace(
-        rows=memory.rows.at[at].set(impression.rows, mode="drop"),
-        clicks=memory.clicks.at[at].set(clicks, mode="drop"),
-        seen=memory.seen.at[at].set(seen, mode="drop"),
-        n_impressions=memory.n_impressions + keep,
-    )
-
-
-def _habits(key: Key, memory: Memory, score: Any, rows: Rows) -> cascade.Habits:
+def _habits(key: Key, memory: Memory, score: Any) -> cascade.Habits:
     """Habits a little nearer to where a batch of the history would put them."""
-    batch = _gather(memory, ring.sample(key, ring.impressions_held(memory), _HABIT_BATCH))
-    better = cascade.improved(_scores(score, batch, rows), batch.clicks, batch.seen, memory.habits)
+    batch = gather(memory, ring.sample(key, ring.impressions_held(memory), _HABIT_BATCH))
+    scores = score(batch.rows, batch.seen)
+    better = cascade.improved(scores, batch.clicks, batch.seen, memory.habits)
     return cascade.Habits(
         *(old + _HABIT_STEP * (new - old) for old, new in zip(memory.habits, better, strict=True))
     )
-
-
-def _gather(memory: Memory, counters: Array) -> Batch:
-    at = counters % memory.rows.shape[0]
-    return Batch(memory.rows[at], memory.clicks[at], memory.seen[at], memory.habits)
 
 
 def _scores(score: Any, batch: Batch, rows: Rows) -> Array:
@@ -193,11 +151,14 @@ def _cascade_loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Ar
 
 
 def _loss_within_lists(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
-    """The same loss, whose slope is blind to what moves all scores of a list alike."""
-    scores = _scores(score, batch, rows)
-    n_seen = jnp.maximum(jnp.sum(batch.seen, axis=1, keepdims=True), 1)
-    mean = jnp.sum(jnp.where(batch.seen, scores, 0.0), axis=1, keepdims=True) / n_seen
-    return _loss(jax.lax.stop_gradient(mean) + (scores - mean), batch, keep)
+    """The same loss, blind to what moves all scores of a list alike."""
+    return _loss(_levelled(_scores(score, batch, rows), batch.seen), batch, keep)
+
+
+def _levelled(scores: Array, seen: Array) -> Array:
+    """[n, k] scores less their mean over each list."""
+    n_seen = jnp.maximum(jnp.sum(seen, axis=1, keepdims=True), 1)
+    return scores - jnp.sum(jnp.where(seen, scores, 0.0), axis=1, keepdims=True) / n_seen
 
 
 def _loss(scores: Array, batch: Batch, keep: Array) -> tuple[Array, Array]:
@@ -209,10 +170,22 @@ def _loss(scores: Array, batch: Batch, keep: Array) -> tuple[Array, Array]:
 
 CASCADE = descent.Objective(
     held=ring.impressions_held,
-    gather=_gather,
+    gather=gather,
     loss=_cascade_loss,
     n_pairs=lambda memory: ring.impressions_held(memory).n * memory.worth,
 )
+
+_DOCUMENTS: dict[str, Any] = {
+    "width": 32,
+    "documents": 16_384,
+    "effect_prior": 1.0,
+    "within_lists": True,
+    "prior": 1.0,
+    "alpha": 0.1,
+    "alpha_rule": "spread",
+    "width_scale": "logit",
+    "learning_rate": 1e-4,
+}
 
 ENTRY = Entry(
     summary="The paper's exploration, learning from whole click patterns; a line beside the net.",
@@ -229,19 +202,8 @@ ENTRY = Entry(
             "alpha": 0.03,
             "learning_rate": 1e-4,
         },
-        "documents": {
-            "width": 32,
-            "documents": 16_384,
-            "effect_prior": 1.0,
-            "within_lists": True,
-            "pull": 300.0,
-            "linear_pull": 10.0,
-            "prior": 1.0,
-            "alpha": 0.1,
-            "alpha_rule": "spread",
-            "width_scale": "logit",
-            "learning_rate": 1e-4,
-        },
+        "documents": {**_DOCUMENTS, "pull": 300.0, "linear_pull": 10.0},
+        "weighed": {**_DOCUMENTS, "pull": 1000.0, "weighed_lines": True},
     },
     knows_certainty=True,
     learns_without_clicks=True,

@@ -18,6 +18,8 @@ from olrank.experiments.rows.choice import validation_metric
 from olrank.experiments.running.load import load_folds, with_validation
 from olrank.types import Dataset, Fold
 
+_BUCKETS = 3  # each is compiled for every ranker, which takes longer here than some more padding
+
 
 class Arena(NamedTuple):
     """One fold as one stage sees it.
@@ -53,7 +55,7 @@ def search_arenas(contest: Contest) -> list[Arena]:
     arenas = []
     for index, data in enumerate(contest.data):
         folds = [with_validation(fold) for fold in folds_of(data)[: contest.n_folds(index)]]
-        sizes = shared_sizes(fold.train for fold in folds)
+        sizes = shared_sizes((fold.train for fold in folds), _BUCKETS)
         for fold in folds:
             name, metric = fold.name, validation_metric(k)
             arenas.append(Arena(name, fold.train, fold.validation, metric, sizes))
@@ -66,7 +68,7 @@ def evaluate_arenas(contest: Contest) -> list[Arena]:
     arenas = []
     for data in contest.data:
         folds = folds_of(data)
-        sizes = shared_sizes(fold.train for fold in folds)
+        sizes = shared_sizes((fold.train for fold in folds), _BUCKETS)
         arenas += [Arena(fold.name, fold.train, fold.test, metric, sizes) for fold in folds]
     return arenas
 

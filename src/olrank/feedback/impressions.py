@@ -1,0 +1,92 @@
+"""Whole impressions as they are remembered: documents, clicks, and what explains them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from olrank.feedback import cascade, documents, pairs
+from olrank.feedback import lines as weighed
+from olrank.types import Array, Impression, Rows
+
+
+class Memory(NamedTuple):
+    """Impressions, a ring of fixed capacity, and what is known of those who made them.
+
+    Attributes:
+        rows: [capacity, k] int32, rows of the shown documents.
+        clicks: [capacity, k].
+        seen: [capacity, k] bool, slots that were filled and in view.
+        n_impressions: int32, ever stored.
+        worth: of an impression as evidence about new documents; 1 when none has come back.
+        habits: of the users, as far as is known.
+        halves: [capacity, k] bool, which half of all documents each belongs to; () without lines.
+        lines: that are weighed; () where there are none.
+    """
+
+    rows: Array
+    clicks: Array
+    seen: Array
+    n_impressions: Array
+    worth: Array
+    habits: cascade.Habits
+    halves: Any = ()
+    lines: Any = ()
+
+
+class Batch(NamedTuple):
+    """Impressions [n, k], and the habits that explain them."""
+
+    rows: Array
+    clicks: Array
+    seen: Array
+    habits: cascade.Habits
+    halves: Any = ()
+
+
+def empty(capacity: int, k: int, n_features: int | None = None) -> Memory:
+    """Nothing remembered yet; with lines of so many features, or without any."""
+    dtype = jnp.result_type(float)
+    size = (capacity, k)
+    return Memory(
+        rows=jnp.zeros(size, jnp.int32),
+        clicks=jnp.zeros(size, dtype),
+        seen=jnp.zeros(size, bool),
+        n_impressions=jnp.zeros((), jnp.int32),
+        worth=jnp.ones((), dtype),
+        habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
+        halves=() if n_features is None else jnp.zeros(size, bool),
+        lines=() if n_features is None else weighed.empty(n_features),
+    )
+
+
+def with_impression(memory: Memory, impression: Impression, rows: Rows) -> Memory:
+    """Store an impression; one that nobody saw is left out."""
+    capacity = memory.rows.shape[0]
+    seen = pairs.in_view(impression)
+    keep = jnp.any(seen)
+    # An index past the end drops the write.
+    at = jnp.where(keep, memory.n_impressions % capacity, capacity)
+    clicks = jnp.where(seen, impression.clicks, 0.0).astype(memory.clicks.dtype)
+    if _has_lines(memory):
+        halves = documents.halves(rows.features[impression.rows])
+        memory = memory._replace(halves=memory.halves.at[at].set(halves, mode="drop"))
+    return memory._replace(
+        rows=memory.rows.at[at].set(impression.rows, mode="drop"),
+        clicks=memory.clicks.at[at].set(clicks, mode="drop"),
+        seen=memory.seen.at[at].set(seen, mode="drop"),
+        n_impressions=memory.n_impressions + keep,
+    )
+
+
+def gather(memory: Memory, counters: Array) -> Batch:
+    """Remembered impressions by their numbers."""
+    at = counters % memory.rows.shape[0]
+    halves = memory.halves[at] if _has_lines(memory) else ()
+    return Batch(memory.rows[at], memory.clicks[at], memory.seen[at], memory.habits, halves)
+
+
+def _has_lines(memory: Memory) -> bool:
+    return isinstance(memory.lines, weighed.Lines)
