@@ -219,6 +219,33 @@ def test_a_reader_can_be_opened_at_any_moment_beside_a_busy_writer(
     log.close()
 
 
+def test_a_log_can_be_closed_while_its_write_ahead_log_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moving, woken = threading.Event(), threading.Event()
+    move = sqlite_checkpoint.Checkpointer._move
+
+    def slowly(self: sqlite_checkpoint.Checkpointer, db: apsw.Connection) -> None:
+        if threading.current_thread() is self._thread:
+            moving.set()
+            assert woken.wait(60)  # until it is being closed, and was woken for it
+        move(self, db)
+
+    monkeypatch.setattr(sqlite_checkpoint, "_WAL_PAGES", 1)
+    monkeypatch.setattr(sqlite_checkpoint.Checkpointer, "_move", slowly)
+    log = SqliteLog(tmp_path)
+    checkpointer = log._writer._checkpointer
+    log.create_ranker("shop", {}).result()
+    assert moving.wait(60)
+    monkeypatch.setattr(
+        checkpointer._wake, "set", lambda: (threading.Event.set(checkpointer._wake), woken.set())
+    )
+    closing = threading.Thread(target=log.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+
+
 def test_a_reader_refuses_a_log_that_lost_its_end(folder: Path) -> None:
     tamper(folder, "DELETE FROM records WHERE position > 20")
     with pytest.raises(LogDamagedError, match="the log ends at position 20"):

@@ -81,7 +81,9 @@ class Checkpointer:
             os.close(self._wal)
 
     def _run(self) -> None:
-        while True:
+        # Asked again before every wait: whoever closes says so first and wakes us then, and that
+        # call may come just before the event is cleared.
+        while not self._closing:
             self._wake.wait()
             if self._closing:
                 return
