@@ -156,8 +156,8 @@ def _load(found: dict[str, Any], how: str) -> list[str]:
     ]  # fmt: skip
     lines += table_head(
         "a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "calm p99",
-        "failed", "lag",
-        "generator, http, learner", "stolen, worst second", "http MB", "learner MB", "holds",
+        "failed", "lag", "generator, http, learner", "stolen, worst second", "http MB",
+        "learner MB", "holds",
     )  # fmt: skip
     for run in [*found["tried"], *found["held"]]:
         lines.append(table_line([

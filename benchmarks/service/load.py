@@ -85,7 +85,7 @@ class Run:
 
     def is_lost(self, planned: int) -> bool:
         """Whether the aims cannot be met any more, however fast the rest of the requests are."""
-        slow = (self.n_slow_ranks, self.n_slow_feedback)
+        slow = (self.n_slow_ranks, self.n_slow_feedback)  # one more: p99 lies between two requests
         return self.failed > 0 or max(slow) > 0.01 * planned + 1
 
     def facts(self) -> dict[str, Any]:

@@ -63,6 +63,12 @@ def log_likelihood(scores: Array, clicks: Array, seen: Array, habits: Habits) ->
     return known + jnp.where(jnp.any(seen), tail, 0.0)
 
 
+def levelled(scores: Array, counted: Array) -> Array:
+    """Scores less their mean over what is counted along the last axis; the level of a list."""
+    n = jnp.maximum(jnp.sum(counted, axis=-1, keepdims=True), 1)
+    return scores - jnp.sum(jnp.where(counted, scores, 0.0), axis=-1, keepdims=True) / n
+
+
 def p_read(scores: Array, clicks: Array, seen: Array, habits: Habits) -> Array:
     """[k] the chance that each slot was read, given the clicks: 1 down to the last of them."""
     ends = jax.nn.softmax(_ends(scores + habits.bias, clicks, seen, habits))

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.feedback import cascade, documents, pairs
-from olrank.feedback import lines as weighed
+from olrank.feedback import cascade, documents, lines, pairs
 from olrank.types import Array, Impression, Rows
 
 
@@ -58,7 +57,7 @@ def empty(capacity: int, k: int, n_features: int | None = None) -> Memory:
         worth=jnp.ones((), dtype),
         habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
         halves=() if n_features is None else jnp.zeros(size, bool),
-        lines=() if n_features is None else weighed.empty(n_features),
+        lines=() if n_features is None else lines.empty(n_features),
     )
 
 
@@ -89,4 +88,4 @@ def gather(memory: Memory, counters: Array) -> Batch:
 
 
 def _has_lines(memory: Memory) -> bool:
-    return isinstance(memory.lines, weighed.Lines)
+    return isinstance(memory.lines, lines.Lines)

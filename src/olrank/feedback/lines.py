@@ -31,7 +31,8 @@ class Lines(NamedTuple):
 
     Attributes:
         betas: [2, n_pulls, n_features]; the first axis is the half that a copy learns from.
-        judged: [n_pulls] summed log-likelihoods of clicks on the halves not learned from.
+        judged: [n_pulls] summed log-likelihoods of clicks on the halves not learned from, less
+            their mean over the pulls: sums of millions of impressions would lose the differences.
         steepness: running bound on the curvature of an impression's loss; 0 before the first.
     """
 
@@ -83,16 +84,16 @@ def judge(
         n: impressions so far, with this one.
     """
     scores = score(lines.betas, features)
-    found = [
+    judgement = sum(
         log_likelihoods(scores[copy], seen & (halves != bool(copy)), clicks, seen, habits)
         for copy in (0, 1)
-    ]
-    centred = jnp.where(seen[:, None], features - _mean(features.T, seen).T, 0.0)
+    )
+    centred = jnp.where(seen, cascade.levelled(features.T, seen), 0.0)
     # No decision curves the log-likelihood by more than a quarter.
     bound = 0.25 * jnp.sum(centred**2)
     share = jnp.where(jnp.any(seen), jnp.maximum(1.0 / jnp.maximum(n, 1), _RECENT), 0.0)
     return lines._replace(
-        judged=lines.judged + found[0] + found[1],
+        judged=lines.judged + judgement - jnp.mean(judgement),
         steepness=lines.steepness + share * (bound - lines.steepness),
     )
 
@@ -104,14 +105,8 @@ def log_likelihoods(
 
     Scores are taken less their mean over what is counted; the other documents' are 0.
     """
-    centred = jnp.where(counted, scores - _mean(scores, counted), 0.0)
+    centred = jnp.where(counted, cascade.levelled(scores, counted), 0.0)
     found: Array = jax.vmap(cascade.log_likelihood, (0, None, None, None))(
         centred, clicks, seen, habits
     )
     return found
-
-
-def _mean(values: Array, counted: Array) -> Array:
-    """[n, 1] means of [n, k] over the k that count; 0 where none does."""
-    total = jnp.sum(jnp.where(counted, values, 0.0), axis=1, keepdims=True)
-    return total / jnp.maximum(jnp.sum(counted), 1)

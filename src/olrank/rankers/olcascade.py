@@ -95,7 +95,7 @@ def olcascade(design: Design) -> Ranker:
             features = rows.features[rows_of.reshape(-1)]
             scores = net.score(state.theta, features).reshape(seen.shape)
             if design.within_lists:
-                scores = _levelled(scores, seen)
+                scores = cascade.levelled(scores, seen)
             return scores + explorer.own_effects(state, features).reshape(seen.shape)
 
         memory = with_impression(state.history, impression, rows)
@@ -152,13 +152,7 @@ def _cascade_loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Ar
 
 def _loss_within_lists(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
     """The same loss, blind to what moves all scores of a list alike."""
-    return _loss(_levelled(_scores(score, batch, rows), batch.seen), batch, keep)
-
-
-def _levelled(scores: Array, seen: Array) -> Array:
-    """[n, k] scores less their mean over each list."""
-    n_seen = jnp.maximum(jnp.sum(seen, axis=1, keepdims=True), 1)
-    return scores - jnp.sum(jnp.where(seen, scores, 0.0), axis=1, keepdims=True) / n_seen
+    return _loss(cascade.levelled(_scores(score, batch, rows), batch.seen), batch, keep)
 
 
 def _loss(scores: Array, batch: Batch, keep: Array) -> tuple[Array, Array]:

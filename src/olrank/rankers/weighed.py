@@ -76,7 +76,7 @@ def _loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Arr
             )
             for copy in (0, 1)
         ]
-        return jnp.sum(found[0] + found[1])
+        return jnp.sum(jnp.stack(found))
 
     found = jax.vmap(one, (2, 0, 0, 0))(scores, batch.halves, batch.clicks, batch.seen)
     return -jnp.sum(jnp.where(keep, found, 0.0)), jnp.sum(keep)
