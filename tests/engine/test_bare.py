@@ -101,6 +101,27 @@ def test_an_experiment_waits_for_its_tasks_and_then_has_the_rows_of_a_run_here(t
     assert record["machines"][0]["device"] == "cpu"
 
 
+def test_tasks_that_are_worked_on_together_measure_the_same(task, tmp_path):
+    several = {f"seed {s}": task._replace(options=Options(rounds=4, seeds=(s,))) for s in range(3)}
+    for name, one in several.items():
+        bare.write(tmp_path, name, one)
+    assert bare.main([str(tmp_path), "--at-once", "2"]) == 0
+    for name, one in several.items():
+        curves, _ = bare.found(tmp_path, name)
+        expected = measure(*one)
+        for metric, values in expected.metrics.items():
+            np.testing.assert_array_equal(curves.metrics[metric], values)
+
+
+def test_a_task_that_fails_keeps_those_that_wait_from_starting(task, tmp_path):
+    bad = task._replace(ranker="nobody")
+    for name, one in (("a", bad), *((f"b{i}", task) for i in range(6))):
+        bare.write(tmp_path, name, one)
+    with pytest.raises(ConfigError, match="nobody"):
+        bare.main([str(tmp_path), "--at-once", "2"])
+    assert bare.found(tmp_path, "b5") is None
+
+
 def test_it_runs_where_only_numpy_and_jax_are(task, tmp_path):
     """Every other package is made to fail on import."""
     bare.write(tmp_path, "one", task)

@@ -7,7 +7,7 @@ import pytest
 from rankers.served import impression_of
 
 from olrank.errors import ConfigError
-from olrank.feedback import cascade, documents, lines
+from olrank.feedback import cascade, documents
 from olrank.feedback.impressions import Batch
 from olrank.rankers import explorer, olcascade, table
 from olrank.types import Rows
@@ -222,89 +222,3 @@ def test_the_pull_is_divided_by_what_the_impressions_are_worth():
     c = 0.05 * 6 * 2.0 / n
     expected = (before.theta[0] - 0.05 * jax.grad(loss)(before.theta[0])) / (1 + c)
     np.testing.assert_allclose(state.theta[0], expected, rtol=1e-9)
-
-
-WEIGHED = {"weighed_lines": True, "within_lists": True}
-
-
-def test_the_line_that_serves_is_the_weighed_one_and_the_network_leaves_it_alone():
-    ranker, state = started(**WEIGHED, steps=3)
-    for clicks in ([0, 1, 0, 0], [1, 0, 0, 1]):
-        state = learned(ranker, state, [0, 1, 2, 3], clicks)
-    served = lines.served(state.history.lines)
-    assert float(jnp.abs(served).max()) > 0
-    np.testing.assert_allclose(jnp.sqrt(6.0) * state.theta[0], served, rtol=1e-12)
-
-
-def test_each_copy_of_a_line_learns_from_its_own_half_alone():
-    halves = np.asarray(documents.halves(ROWS.features))
-    ones = [int(i) for i in np.flatnonzero(halves)][:2]
-    assert len(ones) == 2, "six documents should fall into both halves"
-    others = [int(i) for i in np.flatnonzero(~halves)][:1]
-    ranker, state = started(**WEIGHED)
-    state = learned(ranker, state, [*ones, *others], [1, 0, 0])
-    apart, together = np.asarray(state.history.lines.betas)
-    assert not apart.any()  # a single document has nobody to differ from
-    assert together.any()
-
-
-def test_a_line_takes_the_step_that_its_pull_and_the_steepness_allow():
-    ranker, state = started(**WEIGHED)
-    after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
-    shown = np.asarray(ROWS.features[:4], np.float64)
-    steepness = 0.25 * np.sum((shown - shown.mean(axis=0)) ** 2)
-    np.testing.assert_allclose(after.history.lines.steepness, steepness, rtol=1e-6)
-    halves, clicks = documents.halves(ROWS.features[:4]), jnp.array([0.0, 1, 0, 0])
-
-    def loss(beta, copy):
-        counted = halves == copy
-        found = lines.log_likelihoods(
-            (ROWS.features[:4] @ beta)[None], counted, clicks, jnp.ones(4, bool),
-            after.history.habits,
-        )  # fmt: skip
-        return -found[0]
-
-    for copy, of_copy in enumerate(after.history.lines.betas):
-        slope = np.asarray(jax.grad(loss)(jnp.zeros(D), bool(copy)))
-        for beta, pull in zip(of_copy, lines.PULLS, strict=True):
-            np.testing.assert_allclose(
-                beta, -slope / steepness / (1 + pull / steepness), rtol=1e-6, atol=1e-12
-            )
-
-
-def test_a_list_that_nobody_saw_first_leaves_the_lines_as_they_are():
-    ranker, state = started(**WEIGHED)
-    after = learned(ranker, state, [0, 1, 2], [0, 0, 0], seen=jnp.zeros(K, bool))
-    for old, new in zip(state.history.lines, after.history.lines, strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
-def test_few_documents_with_many_features_are_pulled_more_than_many_with_few():
-    def trusted(n_docs: int, n_features: int, strength: float) -> int:
-        """Which pull foretells best after lists whose clicks follow a line."""
-        made = table.make("olcascade", {**SETTINGS, **WEIGHED, "history": 400, "history_batch": 16})
-        keys = jax.random.split(jax.random.key(3), 3)
-        rows = Rows(jax.random.normal(keys[0], (n_docs, n_features)), None)
-        truth = strength * jax.random.normal(keys[1], (n_features,))
-
-        def one(state, key):
-            draw, click, learn = jax.random.split(key, 3)
-            shown = jax.random.choice(draw, n_docs, (K,), replace=False)
-            p = jax.nn.sigmoid(rows.features[shown] @ truth)
-            clicks = jax.random.bernoulli(click, p).astype(float)
-            impression = impression_of(range(K), [0] * K, K)
-            impression = impression._replace(rows=shown.astype(jnp.int32), clicks=clicks)
-            return made.ranker.learn(state, learn, impression, rows), None
-
-        state = made.ranker.init(jax.random.key(7), n_features, made.numbers)
-        state, _ = jax.jit(lambda s: jax.lax.scan(one, s, jax.random.split(keys[2], 400)))(state)
-        return int(jnp.argmax(state.history.lines.judged))
-
-    assert trusted(20, 40, 0.02) == len(lines.PULLS) - 1
-    assert trusted(2000, 3, 1.0) == 0
-
-
-@pytest.mark.parametrize("lacking", [{"within_lists": False}, {"linear_part": False}])
-def test_weighed_lines_need_a_line_and_differences_within_lists(lacking):
-    with pytest.raises(ConfigError, match=r"^weighed_lines: they go with linear_part = true"):
-        started(**{**WEIGHED, **lacking})

@@ -103,11 +103,6 @@ def learn(
     )
 
 
-def halves(features: Array) -> Array:
-    """[n] bool, which of two halves of all documents each belongs to, by its features."""
-    return _where(features, 1)[1] % 2 == 1
-
-
 def worth(documents: Documents, prior: Array) -> Array:
     """What one read is worth as evidence about documents that nobody has read yet, in (0, 1].
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.feedback import cascade, documents, lines, pairs
-from olrank.types import Array, Impression, Rows
+from olrank.feedback import cascade, pairs
+from olrank.types import Array, Impression
 
 
 class Memory(NamedTuple):
@@ -21,8 +21,7 @@ class Memory(NamedTuple):
         n_impressions: int32, ever stored.
         worth: of an impression as evidence about new documents; 1 when none has come back.
         habits: of the users, as far as is known.
-        halves: [capacity, k] bool, which half of all documents each belongs to; () without lines.
-        lines: that are weighed; () where there are none.
+        experts: that are weighed; () where there are none.
     """
 
     rows: Array
@@ -31,8 +30,7 @@ class Memory(NamedTuple):
     n_impressions: Array
     worth: Array
     habits: cascade.Habits
-    halves: Any = ()
-    lines: Any = ()
+    experts: Any = ()
 
 
 class Batch(NamedTuple):
@@ -42,11 +40,10 @@ class Batch(NamedTuple):
     clicks: Array
     seen: Array
     habits: cascade.Habits
-    halves: Any = ()
 
 
-def empty(capacity: int, k: int, n_features: int | None = None) -> Memory:
-    """Nothing remembered yet; with lines of so many features, or without any."""
+def empty(capacity: int, k: int, known: Any = ()) -> Memory:
+    """Nothing remembered yet; with these experts, or without any."""
     dtype = jnp.result_type(float)
     size = (capacity, k)
     return Memory(
@@ -56,12 +53,11 @@ def empty(capacity: int, k: int, n_features: int | None = None) -> Memory:
         n_impressions=jnp.zeros((), jnp.int32),
         worth=jnp.ones((), dtype),
         habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
-        halves=() if n_features is None else jnp.zeros(size, bool),
-        lines=() if n_features is None else lines.empty(n_features),
+        experts=known,
     )
 
 
-def with_impression(memory: Memory, impression: Impression, rows: Rows) -> Memory:
+def with_impression(memory: Memory, impression: Impression) -> Memory:
     """Store an impression; one that nobody saw is left out."""
     capacity = memory.rows.shape[0]
     seen = pairs.in_view(impression)
@@ -69,9 +65,6 @@ def with_impression(memory: Memory, impression: Impression, rows: Rows) -> Memor
     # An index past the end drops the write.
     at = jnp.where(keep, memory.n_impressions % capacity, capacity)
     clicks = jnp.where(seen, impression.clicks, 0.0).astype(memory.clicks.dtype)
-    if _has_lines(memory):
-        halves = documents.halves(rows.features[impression.rows])
-        memory = memory._replace(halves=memory.halves.at[at].set(halves, mode="drop"))
     return memory._replace(
         rows=memory.rows.at[at].set(impression.rows, mode="drop"),
         clicks=memory.clicks.at[at].set(clicks, mode="drop"),
@@ -83,9 +76,4 @@ def with_impression(memory: Memory, impression: Impression, rows: Rows) -> Memor
 def gather(memory: Memory, counters: Array) -> Batch:
     """Remembered impressions by their numbers."""
     at = counters % memory.rows.shape[0]
-    halves = memory.halves[at] if _has_lines(memory) else ()
-    return Batch(memory.rows[at], memory.clicks[at], memory.seen[at], memory.habits, halves)
-
-
-def _has_lines(memory: Memory) -> bool:
-    return isinstance(memory.lines, lines.Lines)
+    return Batch(memory.rows[at], memory.clicks[at], memory.seen[at], memory.habits)

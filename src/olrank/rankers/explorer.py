@@ -24,10 +24,10 @@ from olrank.errors import ConfigError, unknown_name
 from olrank.explore import confidence as conf
 from olrank.explore import order as orders
 from olrank.explore import prune
-from olrank.feedback import documents
+from olrank.feedback import documents, experts
 from olrank.feedback import history as ring
 from olrank.feedback import pairs as pairing
-from olrank.nets import linear, mlp, residual
+from olrank.nets import linear, mixture, mlp, residual
 from olrank.nets.net import Net
 from olrank.types import Array, Factors, Impression, Key, PyTree, Ranker, Ranking, Rows
 
@@ -51,6 +51,7 @@ class Numbers(NamedTuple):
         linear_pull: the pull of the linear part, where there is one.
         averaging: share of the old average that a round keeps, where parameters are averaged.
         effect_prior: 1 / variance of documents' own effects, where they are kept.
+        trust: in judgements on experts, where there are any; with 0 all weigh the same.
     """
 
     alpha: Any = 0.1
@@ -67,6 +68,7 @@ class Numbers(NamedTuple):
     linear_pull: Any = 0.1
     averaging: Any = 0.99
     effect_prior: Any = 1.0
+    trust: Any = 0.3
 
 
 class Design(NamedTuple):
@@ -191,7 +193,20 @@ Teach = Callable[[Any, Key, Impression, Rows], Lesson]
 
 
 def choose_net(design: Any) -> Net:
-    """The net that a design names."""
+    """The net that a design names, with experts beside it where it has any."""
+    net = single_net(design)
+    if not getattr(design, "experts", False):
+        return net
+    return mixture.beside(net, expert_net(design), len(experts.NETWORKS))
+
+
+def expert_net(design: Any) -> Net:
+    """A network that stands beside the one that serves."""
+    return mlp.paper(design.width, design.depth)
+
+
+def single_net(design: Any) -> Net:
+    """The net that a design names, without experts."""
     if design.network == "linear":
         return linear.linear()
     if design.network == "paper":
@@ -360,7 +375,8 @@ def initial_state(
     numbers = jax.tree.map(lambda value: jnp.asarray(value, dtype), numbers)
     theta, size = net.init(key, n_features), getattr(design, "documents", None)
     rule = getattr(design, "alpha_rule", "constant")
-    n_params = sum(leaf.size for leaf in jax.tree.leaves(theta))
+    document = jnp.zeros((1, n_features), dtype)
+    n_params = jax.eval_shape(net.tangents, theta, document).shape[1]
     return State(
         theta=theta,
         theta_0=_copied(theta),

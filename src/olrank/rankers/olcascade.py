@@ -23,9 +23,9 @@ With `within_lists`, only differences within a list count: scores are taken less
 list wherever clicks are explained. Lists differ in how much is clicked in them, and the bias is one
 for all: what would bring them to one level would be learned as if features were the reason.
 
-With `weighed_lines`, the line beside the network is not fitted with it, but made of several that
-are pulled to zero more or less and weighed by what they foretell (feedback.lines). `linear_pull`
-then means nothing.
+With `experts`, the line beside the network is not fitted with it: lines that are pulled to zero
+more or less, and networks that are more or less free, are weighed by what they foretell
+(feedback.experts), and serve together. `linear_pull` then means nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.feedback import cascade, documents, pairs
+from olrank.feedback import cascade, documents, experts, pairs
 from olrank.feedback import history as ring
 from olrank.feedback.impressions import Batch, Memory, empty, gather, with_impression
 from olrank.rankers import descent, explorer, weighed
@@ -52,7 +52,7 @@ class Design(NamedTuple):
     """Settings that change shapes or code; see explorer.Design for what they mean.
 
     `history_batch` counts impressions. `documents` is the size of the table of documents' own
-    effects (feedback.documents); none are kept when None. `within_lists` and `weighed_lines` are
+    effects (feedback.documents); none are kept when None. `within_lists` and `experts` are
     explained above.
     """
 
@@ -76,16 +76,17 @@ class Design(NamedTuple):
     average: bool = False
     documents: int | None = None
     within_lists: bool = False
-    weighed_lines: bool = False
+    experts: bool = False
 
 
 def olcascade(design: Design) -> Ranker:
     """Explores like the paper's Algorithm 1, and learns from click patterns."""
+    weighed.check(design)
     net = explorer.choose_net(design)
     objective = CASCADE
     if design.within_lists:
         objective = CASCADE._replace(loss=_loss_within_lists)
-    fit = (weighed.fit if design.weighed_lines else fit_by_descent)(design, net, objective)
+    fit = (weighed.fit if design.experts else fit_by_descent)(design, net, objective)
 
     def lesson(
         state: explorer.State, key: Key, impression: Impression, rows: Rows
@@ -98,13 +99,14 @@ def olcascade(design: Design) -> Ranker:
                 scores = cascade.levelled(scores, seen)
             return scores + explorer.own_effects(state, features).reshape(seen.shape)
 
-        memory = with_impression(state.history, impression, rows)
+        memory = with_impression(state.history, impression)
         memory = memory._replace(habits=_habits(key, memory, score))
         shown, clicks = rows.features[impression.rows], impression.clicks
         seen = pairs.in_view(impression)
         scores = score(impression.rows[None], seen[None])[0]
-        if design.weighed_lines:
-            memory = weighed.learn(design, jax.random.fold_in(key, 1), memory, impression, rows)
+        if design.experts:
+            learn_key = jax.random.fold_in(key, 1)
+            memory = weighed.learn(design, objective, learn_key, state, memory, impression, rows)
         read = cascade.p_read(scores, clicks, seen, memory.habits)
         p = jax.nn.sigmoid(scores + memory.habits.bias)
         curvatures = read * p * (1.0 - p)
@@ -128,7 +130,8 @@ def _centred(g: Array, weights: Array) -> Array:
 
 def _nothing(design: Design, n_features: int) -> Memory:
     """A memory without impressions."""
-    return empty(design.history, design.k, n_features if design.weighed_lines else None)
+    known = experts.empty(n_features) if design.experts else ()
+    return empty(design.history, design.k, known)
 
 
 def _habits(key: Key, memory: Memory, score: Any) -> cascade.Habits:
@@ -197,7 +200,7 @@ ENTRY = Entry(
             "learning_rate": 1e-4,
         },
         "documents": {**_DOCUMENTS, "pull": 300.0, "linear_pull": 10.0},
-        "weighed": {**_DOCUMENTS, "pull": 1000.0, "weighed_lines": True},
+        "experts": {**_DOCUMENTS, "documents": 32_768, "pull": 1000.0, "experts": True},
     },
     knows_certainty=True,
     learns_without_clicks=True,

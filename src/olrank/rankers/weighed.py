@@ -1,90 +1,135 @@
-"""A network beside lines that are weighed by what they foretell; feedback.lines says why.
+"""A network beside experts that are weighed by what they foretell; feedback.experts says why.
 
-The lines are fitted to the same history as the network, by one step a round and each to its half of
-the documents. The step is as long as the loss allows, so there is no rate to choose; stopping
-after so few steps pulls the least pulled lines a little more.
+The experts are fitted to the same history as the network. Lines take one step a round, as long as
+the loss allows, so that there is no rate to choose; stopping after so few steps pulls the least
+pulled ones a little more. Networks take the design's steps, the freer ones longer ones. What serves
+is the experts' weighted mean and, beside it, the network that knows what is uncertain: it learns
+what the experts leave over, and is held back by the pull.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from olrank.errors import ConfigError
-from olrank.feedback import documents, lines, pairs
-from olrank.feedback import history as ring
-from olrank.feedback.impressions import Batch, Memory, gather
+from olrank.feedback import documents, experts, pairs
+from olrank.feedback.impressions import Memory
+from olrank.nets.mixture import Others
 from olrank.nets.net import Net
 from olrank.rankers import descent
-from olrank.rankers.explorer import Fit, State
+from olrank.rankers.explorer import Fit, State, expert_net, single_net
 from olrank.rankers.olranknet import fit_by_descent
 from olrank.types import Array, Impression, Key, PyTree, Rows
 
 
-def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
-    """Fit the network beside the line that serves, which it does not move."""
-    if not (design.linear_part and design.within_lists) or design.update != "continue":
+def check(design: Any) -> None:
+    """Refuse designs that experts do not go with."""
+    fits = design.linear_part and design.within_lists and design.documents is not None
+    if design.experts and not (fits and design.update == "continue"):
         raise ConfigError(
-            "weighed_lines: they go with linear_part = true, within_lists = true and "
+            "experts: they go with linear_part = true, within_lists = true, documents and "
             'update = "continue".'
         )
 
-    def score(theta: PyTree, features: Array) -> Array:
-        return net.score((jax.lax.stop_gradient(theta[0]), theta[1]), features)
 
-    descend = fit_by_descent(design, net._replace(score=score), objective)
+def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
+    """Fit the experts' networks, and the one that stands beside all experts, which do not move."""
     root = math.sqrt(net.scale)  # nets.residual multiplies the line by it
 
     def beside(key: Key, state: State, rows: Rows) -> tuple[PyTree, PyTree]:
-        line = lines.served(state.history.lines) / root
-        no_pull = jnp.zeros_like(state.numbers.linear_pull)
-        state = state._replace(
-            theta=(line, state.theta[1]), numbers=state.numbers._replace(linear_pull=no_pull)
+        (first, others), (home, homes) = state.theta, state.theta_0
+        learn_key = jax.random.fold_in(key, 1)
+        thetas = _learn_nets(
+            design, objective, learn_key, state.history, rows, others.thetas, homes.thetas
         )
-        return descend(key, state, rows)
+        known = state.history.experts
+        of_lines, of_nets = experts.weights(known, state.numbers.trust)
+        others = Others(thetas, of_nets)
+
+        def score(first: PyTree, features: Array) -> Array:
+            return net.score(((jax.lax.stop_gradient(first[0]), first[1]), others), features)
+
+        no_pull = jnp.zeros_like(state.numbers.linear_pull)
+        alone = state._replace(
+            # The weighted mean of lines is a line.
+            theta=((of_lines @ known.betas) / root, first[1]),
+            theta_0=home,
+            numbers=state.numbers._replace(linear_pull=no_pull),
+        )
+        single = single_net(design)._replace(score=score)
+        first, _ = fit_by_descent(design, single, objective)(key, alone, rows)
+        return (first, others), state.theta_0
 
     return beside
 
 
-def learn(design: Any, key: Key, memory: Memory, impression: Impression, rows: Rows) -> Memory:
-    """The lines after an impression that is in the memory: judged by it, then fitted with it."""
-    shown, seen = rows.features[impression.rows], pairs.in_view(impression)
-    halves, clicks = documents.halves(shown), impression.clicks
-    n = memory.n_impressions
-    known = lines.judge(memory.lines, shown, halves, clicks, seen, memory.habits, n)
+def learn(
+    design: Any,
+    objective: descent.Objective,
+    key: Key,
+    state: State,
+    memory: Memory,
+    impression: Impression,
+    rows: Rows,
+) -> Memory:
+    """The memory with experts judged by its newest impression, and lines fitted with it."""
+    shown, seen, known = rows.features[impression.rows], pairs.in_view(impression), memory.experts
+    nets = _each(expert_net(design).score)(state.theta[1].thetas, shown)
+    scores = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
+    new = documents.look_up(state.documents, shown).reads == 0
+    known = experts.judge(known, scores, new, impression.clicks, seen, memory.habits)
+    known = experts.steepened(known, shown, seen, memory.n_impressions)
     steep = known.steepness
     rate = jnp.where(steep > 0, 1.0 / jnp.where(steep > 0, steep, 1.0), 0.0)
-    rates = descent.Rates(rate, jnp.asarray(lines.PULLS, steep.dtype)[:, None])
+    pulls = jnp.asarray(experts.LINES, steep.dtype)
+    rates = descent.Rates(jnp.broadcast_to(rate, pulls.shape), pulls)
     plan = descent.Plan(1, design.history_batch, None, "sgd")
     home = jnp.zeros_like(known.betas)
-    betas = descent.descend(key, plan, rates, lines.score, LINES, memory, rows, known.betas, home)
-    return memory._replace(lines=known._replace(betas=betas))
+    betas = _fit_each(key, plan, rates, experts.line, objective, memory, rows, known.betas, home)
+    return memory._replace(experts=known._replace(betas=betas))
 
 
-def _loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
-    """The loss of all lines together; each sees the documents of its own half."""
-    n, k = batch.rows.shape
-    scores = score(rows.features[batch.rows.reshape(-1)]).reshape(2, len(lines.PULLS), n, k)
+def _learn_nets(
+    design: Any,
+    objective: descent.Objective,
+    key: Key,
+    memory: Memory,
+    rows: Rows,
+    thetas: PyTree,
+    homes: PyTree,
+) -> PyTree:
+    net = expert_net(design)
+    plan = descent.Plan(design.steps, design.history_batch, None, "sgd")
+    dtype = jnp.result_type(float)
+    pulls, rate = (jnp.asarray(each, dtype) for each in zip(*experts.NETWORKS, strict=True))
+    rates = descent.Rates(rate, net.scale * pulls)
+    return _fit_each(key, plan, rates, net.score, objective, memory, rows, thetas, homes)
 
-    def one(scores: Array, halves: Array, clicks: Array, seen: Array) -> Array:
-        found = [
-            lines.log_likelihoods(
-                scores[copy], seen & (halves == bool(copy)), clicks, seen, batch.habits
-            )
-            for copy in (0, 1)
-        ]
-        return jnp.sum(jnp.stack(found))
 
-    found = jax.vmap(one, (2, 0, 0, 0))(scores, batch.halves, batch.clicks, batch.seen)
-    return -jnp.sum(jnp.where(keep, found, 0.0)), jnp.sum(keep)
+def _each(score: Callable[[PyTree, Array], Array]) -> Callable[[PyTree, Array], Array]:
+    """Scores [n, k] of n experts of one kind."""
+    return jax.vmap(score, (0, None))
 
 
-LINES = descent.Objective(
-    held=ring.impressions_held,
-    gather=gather,
-    loss=_loss,
-    n_pairs=lambda memory: ring.impressions_held(memory).n,
-)
+def _fit_each(
+    key: Key,
+    plan: descent.Plan,
+    rates: descent.Rates,
+    score: Callable[[PyTree, Array], Array],
+    objective: descent.Objective,
+    memory: Memory,
+    rows: Rows,
+    thetas: PyTree,
+    homes: PyTree,
+) -> PyTree:
+    """Experts of one kind after their steps, all on the same batches."""
+
+    def one(rates: descent.Rates, theta: PyTree, home: PyTree) -> PyTree:
+        return descent.descend(key, plan, rates, score, objective, memory, rows, theta, home)
+
+    return jax.vmap(one)(rates, thetas, homes)

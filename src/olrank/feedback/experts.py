@@ -1,0 +1,118 @@
+"""Rankers beside each other, weighed by what they foretell.
+
+How far a model must be held back to rank documents that it has not seen differs by orders of
+magnitude between data sets: some have few queries and many features, some the opposite, and in some
+no line can tell what is relevant. So there are several, the experts: lines that are pulled to zero
+more or less, and networks that are more or less free; and clicks say which of them to trust. An
+expert is judged by how well it foretells what users do with documents that were never read before:
+by the log-likelihood of an impression's clicks before it is learned from, with its own scores for
+the new documents and none for the others. Each is judged at several scales, as one that ranks well
+may be too sure of itself. Weights are the softmax of the sums of judgements times `trust`, and what
+serves is the weighted mean of all. The documents of one list are no independent witnesses: with a
+trust of 1, an expert that was a little luckier would serve alone, and several rank better than one.
+
+Experts learn from click patterns (feedback.cascade), and from differences within lists only. How
+they are fitted is rankers.weighed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from olrank.feedback import cascade
+from olrank.types import Array
+
+
+class Network(NamedTuple):
+    """One of the networks: how much it is pulled to where it started, and its learning rate."""
+
+    pull: float
+    learning_rate: float
+
+
+LINES = (10.0, 60.0, 400.0, 2500.0)  # their pulls
+NETWORKS = (Network(1.0, 1e-2), Network(100.0, 1e-3))
+SCALES = (1.0, 0.5, 0.25)
+_RECENT = 0.01  # least share of the newest impression in how steep the loss is
+
+
+class Experts(NamedTuple):
+    """What is known of the experts; networks' parameters are kept with those that serve.
+
+    Attributes:
+        betas: [n_lines, n_features] the lines.
+        judged: [n_experts, n_scales] lines first: summed log-likelihoods of clicks on new
+            documents, less their mean: sums of millions of impressions would lose the differences.
+        steepness: running bound on the curvature of an impression's loss in a line; 0 before the
+            first.
+    """
+
+    betas: Array
+    judged: Array
+    steepness: Array
+
+
+def empty(n_features: int) -> Experts:
+    """Nothing learned yet."""
+    dtype = jnp.result_type(float)
+    return Experts(
+        jnp.zeros((len(LINES), n_features), dtype),
+        jnp.zeros((len(LINES) + len(NETWORKS), len(SCALES)), dtype),
+        jnp.zeros((), dtype),
+    )
+
+
+def weights(experts: Experts, trust: Array) -> tuple[Array, Array]:
+    """[n_lines] and [n_nets], what to multiply the experts' scores with."""
+    shares = jax.nn.softmax(trust * experts.judged, axis=(0, 1))
+    found = shares @ jnp.asarray(SCALES, shares.dtype)
+    return found[: len(LINES)], found[len(LINES) :]
+
+
+def line(beta: Array, features: Array) -> Array:
+    """[n] scores of one line."""
+    return jnp.matmul(features, beta, precision="highest")
+
+
+def judge(
+    experts: Experts,
+    scores: Array,
+    new: Array,
+    clicks: Array,
+    seen: Array,
+    habits: cascade.Habits,
+) -> Experts:
+    """The experts after they were judged by an impression that they have not learned from.
+
+    Args:
+        experts: before it.
+        scores: [n_experts, k] of the shown documents.
+        new: [k] bool, those that were never read before.
+        clicks: [k].
+        seen: [k] bool.
+        habits: of the users.
+    """
+    known = jnp.where(new & seen, cascade.levelled(scores, seen), 0.0)
+    scaled = known[:, None] * jnp.asarray(SCALES, known.dtype)[:, None]
+    each = jax.vmap(jax.vmap(cascade.log_likelihood, (0, None, None, None)), (0, None, None, None))
+    found = each(scaled, clicks, seen, habits)
+    return experts._replace(judged=experts.judged + found - jnp.mean(found))
+
+
+def steepened(experts: Experts, features: Array, seen: Array, n: Array) -> Experts:
+    """The experts with an impression in their steepness.
+
+    Args:
+        experts: before it.
+        features: [k, n_features] of the shown documents.
+        seen: [k] bool.
+        n: impressions so far, with this one.
+    """
+    centred = jnp.where(seen, cascade.levelled(features.T, seen), 0.0)
+    # No decision curves the log-likelihood by more than a quarter.
+    bound = 0.25 * jnp.sum(centred**2)
+    share = jnp.where(jnp.any(seen), jnp.maximum(1.0 / jnp.maximum(n, 1), _RECENT), 0.0)
+    return experts._replace(steepness=experts.steepness + share * (bound - experts.steepness))

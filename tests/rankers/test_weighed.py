@@ -1,0 +1,157 @@
+"""Experts beside a network: each takes its step, all are weighed, and together they serve."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rankers.served import impression_of
+
+from olrank.errors import ConfigError
+from olrank.feedback import cascade, experts
+from olrank.rankers import explorer, olcascade, table
+from olrank.types import Rows
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+D, K, WIDTH = 3, 4, 6
+SETTINGS = {
+    "experts": True, "within_lists": True, "documents": 64, "width": WIDTH, "k": K, "history": 5,
+    "history_batch": None, "steps": 1, "learning_rate": 0.05, "pull": 2.0, "prior": 0.7,
+    "alpha": 0.1, "trust": 1.0,
+}  # fmt: skip
+ROWS = Rows(jax.random.uniform(jax.random.key(1), (6, D)), None)
+NET = explorer.expert_net(olcascade.Design(width=WIDTH))
+
+
+def started(**settings):
+    made = table.make("olcascade", {**SETTINGS, **settings})
+    return made.ranker, made.ranker.init(jax.random.key(7), D, made.numbers)
+
+
+def learned(ranker, state, rows, clicks, **more):
+    impression = impression_of(rows, clicks, K)._replace(**more)
+    return ranker.learn(state, jax.random.key(9), impression, ROWS)
+
+
+def slope_of(score, params, habits):
+    """Of the loss of documents 0 to 3, the second of which was clicked."""
+    clicks, seen = jnp.array([0.0, 1, 0, 0]), jnp.ones(4, bool)
+
+    def loss(params):
+        scores = cascade.levelled(score(params, ROWS.features[:4]), seen)
+        return -cascade.log_likelihood(scores, clicks, seen, habits)
+
+    return jax.grad(loss)(params)
+
+
+def test_what_serves_is_the_weighted_mean_of_lines_and_networks_beside_the_network():
+    ranker, state = started(steps=3)
+    for rows, clicks in (([0, 1, 2, 3], [0, 1, 0, 0]), ([4, 5, 0, 1], [1, 0, 0, 1])):
+        state = learned(ranker, state, rows, clicks)
+    of_lines, of_nets = experts.weights(state.history.experts, jnp.asarray(1.0))
+    (line, _), others = state.theta
+    assert float(jnp.abs(line).max()) > 0
+    np.testing.assert_allclose(
+        jnp.sqrt(1.0 * WIDTH) * line, of_lines @ state.history.experts.betas, rtol=1e-12
+    )
+    np.testing.assert_allclose(others.weights, of_nets, rtol=1e-12)
+
+
+def test_a_line_takes_the_step_that_its_pull_and_the_steepness_allow():
+    ranker, state = started()
+    after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    shown = np.asarray(ROWS.features[:4], np.float64)
+    steepness = 0.25 * np.sum((shown - shown.mean(axis=0)) ** 2)
+    known = after.history.experts
+    np.testing.assert_allclose(known.steepness, steepness, rtol=1e-6)
+    slope = np.asarray(slope_of(experts.line, jnp.zeros(D), after.history.habits))
+    for beta, pull in zip(known.betas, experts.LINES, strict=True):
+        np.testing.assert_allclose(beta, -slope / steepness / (1 + pull / steepness), rtol=1e-5)
+
+
+def test_a_network_takes_the_step_of_its_own_rate_and_pull():
+    ranker, state = started()
+    after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    for i, (pull, rate) in enumerate(experts.NETWORKS):
+        before, found = (
+            jax.tree.map(lambda leaf, i=i: leaf[i], one.theta[1].thetas) for one in (state, after)
+        )
+        slope = slope_of(NET.score, before, after.history.habits)
+        c = rate * WIDTH * pull  # of one impression; it is pulled to where it is
+        expected = jax.tree.map(lambda t, g, step=rate / (1 + c): t - step * g, before, slope)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-7), found, expected)
+
+
+def test_the_network_beside_them_leaves_experts_alone():
+    ranker, state = started(steps=3, learning_rate=0.05)
+    _, same = started(steps=3, learning_rate=0.0)
+    moved = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    still = learned(ranker, same, [0, 1, 2, 3], [0, 1, 0, 0])
+    jax.tree.map(np.testing.assert_array_equal, moved.theta[1], still.theta[1])
+    np.testing.assert_array_equal(moved.theta[0][0], still.theta[0][0])
+    assert any(
+        not np.array_equal(a, b)
+        for a, b in zip(
+            jax.tree.leaves(moved.theta[0][1]), jax.tree.leaves(still.theta[0][1]), strict=True
+        )
+    )
+
+
+def test_only_documents_that_nobody_has_read_are_evidence():
+    ranker, state = started()
+    state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    again = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 1])
+    known = state.history.experts.judged
+    np.testing.assert_allclose(again.history.experts.judged, known, atol=1e-12)
+    fresh = learned(ranker, state, [0, 1, 4, 5], [0, 1, 0, 1])
+    assert float(jnp.abs(fresh.history.experts.judged - known).max()) > 1e-6
+
+
+def test_a_list_that_nobody_saw_leaves_the_experts_as_they_are():
+    ranker, state = started()
+    after = learned(ranker, state, [0, 1, 2], [0, 0, 0], seen=jnp.zeros(K, bool))
+    jax.tree.map(np.testing.assert_array_equal, state.history.experts, after.history.experts)
+
+
+def judged_after(n_rounds, n_features, relevance):
+    """Judgements after lists of new documents that are clicked by their relevance."""
+    settings = {**SETTINGS, "history": n_rounds, "history_batch": 32, "steps": 5}
+    made = table.make("olcascade", {**settings, "width": 16, "documents": 16_384})
+    keys = jax.random.split(jax.random.key(3), 3)
+    rows = Rows(jax.random.normal(keys[0], (4 * n_rounds, n_features)), None)
+
+    def one(state, key):
+        draw, click, learn = jax.random.split(key, 3)
+        shown = jax.random.choice(draw, rows.features.shape[0], (K,), replace=False)
+        p = jax.nn.sigmoid(relevance(rows.features[shown]))
+        impression = impression_of(range(K), [0] * K, K)._replace(
+            rows=shown.astype(jnp.int32), clicks=jax.random.bernoulli(click, p).astype(float)
+        )
+        return made.ranker.learn(state, learn, impression, rows), None
+
+    state = made.ranker.init(jax.random.key(7), n_features, made.numbers)
+    rounds = jax.random.split(keys[2], n_rounds)
+    state, _ = jax.jit(lambda s: jax.lax.scan(one, s, rounds))(state)
+    return np.asarray(state.history.experts.judged)
+
+
+def test_lines_are_held_back_where_features_tell_nothing_and_let_go_where_they_do():
+    n_lines = len(experts.LINES)
+    nothing = judged_after(200, 40, lambda x: jnp.zeros(K))
+    assert np.argmax(nothing[:n_lines, 0]) == n_lines - 1
+    clear = judged_after(200, 3, lambda x: jnp.sum(x, axis=1))
+    assert np.argmax(clear[:n_lines, 0]) == 0
+
+
+def test_a_network_is_trusted_where_no_line_can_tell():
+    judged = judged_after(600, 2, lambda x: 4.0 * (jnp.abs(x[:, 0]) - 0.8))
+    lines, nets = np.split(judged, [len(experts.LINES)])
+    assert nets.max() > lines.max() + 20.0
+
+
+@pytest.mark.parametrize(
+    "lacking", [{"within_lists": False}, {"linear_part": False}, {"update": "theta0"}]
+)
+def test_experts_need_a_line_and_differences_within_lists(lacking):
+    with pytest.raises(ConfigError, match=r"^experts: they go with linear_part = true"):
+        started(**lacking)
