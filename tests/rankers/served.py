@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from olrank.feedback import history as ring
 from olrank.feedback.pairs import Pairs
-from olrank.types import Impression, Ranking
+from olrank.rankers import table
+from olrank.types import Impression, Ranker, Ranking, Rows
 
 
 def ranking_of(order: Any, k: int, memo: Any = ()) -> Ranking:
@@ -37,6 +39,24 @@ def impression_of(rows: Any, clicks: Any, k: int | None = None, memo: Any = ()) 
         clicks=jnp.asarray(padded_clicks, jnp.result_type(float)),
         ranking=ranking_of(range(len(rows)), k, memo),
     )
+
+
+class Pupil:
+    """A ranker of the table on a few documents, told of lists by hand; the same keys every time."""
+
+    def __init__(self, name: str, settings: dict[str, Any], features: Any) -> None:
+        self._name, self._settings, self.rows = name, settings, Rows(features, None)
+
+    def started(self, **settings: Any) -> tuple[Ranker, Any]:
+        """The ranker, with these settings besides its own, and its first state."""
+        made = table.make(self._name, {**self._settings, **settings})
+        n_features = self.rows.features.shape[1]
+        return made.ranker, made.ranker.init(jax.random.key(7), n_features, made.numbers)
+
+    def learned(self, ranker: Ranker, state: Any, rows: Any, clicks: Any, **more: Any) -> Any:
+        """The state after one more list."""
+        impression = impression_of(rows, clicks, self._settings["k"])._replace(**more)
+        return ranker.learn(state, jax.random.key(9), impression, self.rows)
 
 
 def history_of(pairs: Any, weights: Any = None, capacity: int | None = None) -> ring.History:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rankers.served import impression_of
+from rankers.served import Pupil, impression_of
 
 from olrank.errors import ConfigError
 from olrank.feedback import cascade, documents
@@ -19,17 +19,8 @@ SETTINGS = {
     "width": 6, "k": K, "history": 5, "history_batch": None, "steps": 1, "learning_rate": 0.05,
     "pull": 2.0, "linear_pull": 0.5, "prior": 0.7, "alpha": 0.1,
 }  # fmt: skip
-ROWS = Rows(jax.random.uniform(jax.random.key(1), (6, D)), None)
-
-
-def started(**settings):
-    made = table.make("olcascade", {**SETTINGS, **settings})
-    return made.ranker, made.ranker.init(jax.random.key(7), D, made.numbers)
-
-
-def learned(ranker, state, rows, clicks, **more):
-    impression = impression_of(rows, clicks, K)._replace(**more)
-    return ranker.learn(state, jax.random.key(9), impression, ROWS)
+PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
+ROWS, started, learned = PUPIL.rows, PUPIL.started, PUPIL.learned
 
 
 def test_one_step_goes_down_the_loss_of_all_that_is_remembered():

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from rankers.served import impression_of
+from rankers.served import Pupil, impression_of
 
 from olrank.errors import ConfigError
 from olrank.feedback import cascade, experts
@@ -19,18 +19,9 @@ SETTINGS = {
     "history_batch": None, "steps": 1, "learning_rate": 0.05, "pull": 2.0, "prior": 0.7,
     "alpha": 0.1, "trust": 1.0,
 }  # fmt: skip
-ROWS = Rows(jax.random.uniform(jax.random.key(1), (6, D)), None)
+PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
+ROWS, started, learned = PUPIL.rows, PUPIL.started, PUPIL.learned
 NET = explorer.expert_net(olcascade.Design(width=WIDTH))
-
-
-def started(**settings):
-    made = table.make("olcascade", {**SETTINGS, **settings})
-    return made.ranker, made.ranker.init(jax.random.key(7), D, made.numbers)
-
-
-def learned(ranker, state, rows, clicks, **more):
-    impression = impression_of(rows, clicks, K)._replace(**more)
-    return ranker.learn(state, jax.random.key(9), impression, ROWS)
 
 
 def slope_of(score, params, habits):
