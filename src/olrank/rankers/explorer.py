@@ -68,7 +68,7 @@ class Numbers(NamedTuple):
     linear_pull: Any = 0.1
     averaging: Any = 0.99
     effect_prior: Any = 1.0
-    trust: Any = 0.3
+    trust: Any = 0.1
 
 
 class Design(NamedTuple):
