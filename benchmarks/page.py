@@ -150,8 +150,9 @@ def _load(found: dict[str, Any], how: str) -> list[str]:
         f"{found['cores']} cores for generator, HTTP process and learner; open loop; each ranking "
         f"of {found['candidates']} candidates x {found['features']} features is followed by its "
         "feedback. A rate holds with p99 of at most 50 ms for rankings and 25 ms for feedback and "
-        "a learner less than 5 s behind. A stretch that cannot hold any more ends early. Stolen is "
-        "what the host gave to other machines; calm p99 is that of the rankings (their share in "
+        "a learner less than 5 s behind. Requests come at random times, so that a stretch of 600 s "
+        "may take a little less or more; one that cannot hold any more ends early. Stolen is what "
+        "the host gave to other machines; calm p99 is that of the rankings (their share in "
         "brackets) of seconds in which it gave them next to nothing.", "",
     ]  # fmt: skip
     lines += table_head(

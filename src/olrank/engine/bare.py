@@ -9,8 +9,8 @@ with the accelerator, and run there
 Tasks that have curves are skipped, so a stopped run goes on. No pickle: arrays and JSON.
 
 Many a task takes longer to compile than to run. `--at-once 3` works on three tasks in one process,
-so that some are compiled while one runs; the device still takes one after the other. Two processes
-on one GPU are no substitute: what took 60 s alone took over 330 s beside two others.
+so that some are compiled while one runs; the seconds that are recorded of them overlap. Several
+processes on one GPU are no substitute: they get into each other's way.
 """
 
 from __future__ import annotations
