@@ -108,3 +108,14 @@ def test_reads_of_new_documents_are_worth_one_each_and_of_known_ones_less():
         documents.worth(table, 2.0), np.sum(READS * shares) / np.sum(READS), rtol=1e-12
     )
     assert documents.worth(learned(table), 2.0) < documents.worth(table, 2.0) < 1.0
+
+
+def test_a_mark_is_of_the_documents_and_not_of_their_order_or_padding():
+    everyone = jnp.ones(X.shape[0], bool)
+    mark = int(documents.mark(X, everyone))
+    assert int(documents.mark(X[::-1], everyone)) == mark
+    padded = jnp.concatenate([X, jnp.zeros((3, X.shape[1]), X.dtype)])
+    assert int(documents.mark(padded, jnp.arange(padded.shape[0]) < X.shape[0])) == mark
+    marks = {int(documents.mark(X[i : i + 1], jnp.ones(1, bool))) for i in range(X.shape[0])}
+    assert len(marks) == X.shape[0]
+    assert min(marks) == mark

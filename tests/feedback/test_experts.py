@@ -1,4 +1,4 @@
-"""Experts that are weighed: judged on what was never read before, and trusted accordingly."""
+"""Experts that are weighed: judged on queries they know nothing of, and trusted accordingly."""
 
 import jax
 import jax.numpy as jnp
@@ -14,33 +14,43 @@ D, K = 5, 6
 N = len(experts.LINES) + len(experts.NETWORKS)
 
 
-def test_a_judgement_is_the_likelihood_of_clicks_by_what_new_documents_score():
-    scores = jax.random.normal(jax.random.key(2), (N, K))
-    new = jnp.array([True, False, True, True, False, True])
+def test_a_judgement_is_the_likelihood_of_clicks_by_what_was_foretold():
+    scores = jax.random.normal(jax.random.key(2), (N, len(experts.SCALES), K))
     clicks, seen = jnp.array([1.0, 0, 0, 0, 1, 0]), jnp.array([True] * 5 + [False])
-    after = experts.judge(experts.empty(D), scores, new, clicks, seen, HABITS)
-    expected = np.zeros((N, len(experts.SCALES)))
+    after = experts.judge(experts.empty(D), scores, clicks, seen, HABITS)
+    each = [[float(cascade.log_likelihood(s, clicks, seen, HABITS)) for s in e] for e in scores]
+    np.testing.assert_allclose(after.judged, np.array(each) - np.mean(each), rtol=1e-7)
+
+
+def test_an_expert_foretells_new_documents_alone_and_known_ones_as_far_as_they_are_not():
+    scores, served = jax.random.normal(jax.random.key(3), (N, K)), jnp.linspace(-1.0, 2.0, K)
+    effects = jnp.array([0.0, 0.7, -0.4, 0.0, 0.3, 9.0])
+    shares = jnp.array([1.0, 0.25, 0.0, 1.0, 0.5, 1.0])
+    seen = jnp.array([True] * 5 + [False])
+    found = experts.foretold(scores, served, effects, shares, seen)
+    f = np.asarray(served - served[:5].mean())
     for e in range(N):
-        level = float(scores[e, :5].mean())
-        counted = jnp.where(new & seen, scores[e] - level, 0.0)
+        own = np.asarray(scores[e] - scores[e, :5].mean())
         for s, scale in enumerate(experts.SCALES):
-            found = cascade.log_likelihood(scale * counted, clicks, seen, HABITS)
-            expected[e, s] = float(found)
-    np.testing.assert_allclose(after.judged, expected - expected.mean(), rtol=1e-7)
+            np.testing.assert_allclose(found[e, s, [0, 3]], scale * own[[0, 3]], rtol=1e-9)
+            np.testing.assert_allclose(found[e, s, 2], f[2] - 0.4, rtol=1e-9)
+            expected = 0.75 * f[1] + 0.25 * scale * own[1] + 0.7
+            np.testing.assert_allclose(found[e, s, 1], expected, rtol=1e-9)
+            assert found[e, s, 5] == 0.0
 
 
-def test_nothing_new_is_no_evidence_and_neither_is_a_level():
-    scores = jax.random.normal(jax.random.key(3), (N, K))
-    clicks, seen = jnp.array([1.0, 0, 0, 0, 1, 0]), jnp.ones(K, bool)
-
-    def judged(scores, new):
-        known = experts.judge(experts.empty(D), scores, new, clicks, seen, HABITS)
-        return np.asarray(known.judged)
-
-    np.testing.assert_allclose(judged(scores, jnp.zeros(K, bool)), 0.0, atol=1e-12)
-    everything = jnp.ones(K, bool)
+def test_a_level_of_scores_is_no_evidence():
+    scores, served = jax.random.normal(jax.random.key(3), (N, K)), jnp.linspace(-1.0, 2.0, K)
+    effects, shares, seen = jnp.zeros(K), jnp.full(K, 0.5), jnp.ones(K, bool)
     moved = scores + jnp.arange(1.0, N + 1)[:, None]
-    np.testing.assert_allclose(judged(moved, everything), judged(scores, everything), rtol=1e-9)
+    found = experts.foretold(moved, served + 3.0, effects, shares, seen)
+    same = experts.foretold(scores, served, effects, shares, seen)
+    np.testing.assert_allclose(found, same, atol=1e-12)
+
+
+def test_one_mark_in_eight_is_held_out():
+    marks = jax.random.bits(jax.random.key(5), (8000,), jnp.uint32)
+    assert 880 < int(jnp.sum(experts.is_held_out(marks))) < 1120
 
 
 def test_weights_lean_to_what_foretold_best_as_far_as_judgements_are_trusted():

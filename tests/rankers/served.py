@@ -53,9 +53,11 @@ class Pupil:
         n_features = self.rows.features.shape[1]
         return made.ranker, made.ranker.init(jax.random.key(7), n_features, made.numbers)
 
-    def learned(self, ranker: Ranker, state: Any, rows: Any, clicks: Any, **more: Any) -> Any:
+    def learned(
+        self, ranker: Ranker, state: Any, rows: Any, clicks: Any, memo: Any = (), **more: Any
+    ) -> Any:
         """The state after one more list."""
-        impression = impression_of(rows, clicks, self._settings["k"])._replace(**more)
+        impression = impression_of(rows, clicks, self._settings["k"], memo)._replace(**more)
         return ranker.learn(state, jax.random.key(9), impression, self.rows)
 
 

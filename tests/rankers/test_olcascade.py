@@ -164,7 +164,8 @@ def test_alpha_counts_standard_deviations_of_the_scores_in_a_list():
 def test_within_lists_only_differences_move_the_network():
     rows = Rows(jnp.eye(6), None)
     seen = jnp.array([[True, True, True, False]])
-    batch = Batch(jnp.array([[0, 3, 2, 5]]), jnp.array([[0.0, 1, 0, 0]]), seen, cascade.FIRST_GUESS)
+    clicks, none = jnp.array([[0.0, 1, 0, 0]]), jnp.zeros(1, bool)
+    batch = Batch(jnp.array([[0, 3, 2, 5]]), clicks, seen, none, cascade.FIRST_GUESS)
     theta, keep = jnp.array([0.3, -0.2, 0.5, 0.1, 0.9, -0.4]), jnp.ones(1, bool)
 
     def slope(loss):

@@ -1,5 +1,7 @@
 """Experts beside a network: each takes its step, all are weighed, and together they serve."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,9 @@ import pytest
 from rankers.served import Pupil, impression_of
 
 from olrank.errors import ConfigError
-from olrank.feedback import cascade, experts
-from olrank.rankers import explorer, olcascade, table
+from olrank.feedback import cascade, documents, experts
+from olrank.feedback.impressions import Batch, gather
+from olrank.rankers import explorer, olcascade, table, weighed
 from olrank.types import Rows
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -17,10 +20,12 @@ D, K, WIDTH = 3, 4, 6
 SETTINGS = {
     "experts": True, "within_lists": True, "documents": 64, "width": WIDTH, "k": K, "history": 5,
     "history_batch": None, "steps": 1, "learning_rate": 0.05, "pull": 2.0, "prior": 0.7,
-    "alpha": 0.1, "trust": 1.0,
+    "alpha": 0.1, "trust": 1.0, "novelty": 0.0,
 }  # fmt: skip
 PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
-ROWS, started, learned = PUPIL.rows, PUPIL.started, PUPIL.learned
+ROWS, started = PUPIL.rows, PUPIL.started
+TO_LEARN_FROM, HELD_OUT = jnp.uint32(9), jnp.uint32(16)  # marks of lists
+learned = partial(PUPIL.learned, memo=TO_LEARN_FROM)
 NET = explorer.expert_net(olcascade.Design(width=WIDTH))
 
 
@@ -88,14 +93,65 @@ def test_the_network_beside_them_leaves_experts_alone():
     )
 
 
-def test_only_documents_that_nobody_has_read_are_evidence():
-    ranker, state = started()
+def test_lists_that_are_held_out_are_evidence_and_teach_effects_alone():
+    ranker, state = started(steps=3)
     state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
-    again = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 1])
-    known = state.history.experts.judged
-    np.testing.assert_allclose(again.history.experts.judged, known, atol=1e-12)
-    fresh = learned(ranker, state, [0, 1, 4, 5], [0, 1, 0, 1])
-    assert float(jnp.abs(fresh.history.experts.judged - known).max()) > 1e-6
+    np.testing.assert_array_equal(state.history.experts.judged, 0.0)
+    judged = learned(ranker, state, [2, 3, 4, 5], [0, 1, 0, 1], memo=HELD_OUT)
+    assert float(jnp.abs(judged.history.experts.judged).max()) > 1e-6
+    assert judged.history.held_out.tolist() == [False, True, False, False, False]
+    assert float(jnp.abs(judged.documents.effects - state.documents.effects).max()) > 1e-3
+
+
+def test_only_lists_that_are_held_out_are_left_out_of_the_loss():
+    ranker, state = started()
+    for memo in (TO_LEARN_FROM, HELD_OUT):
+        state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0], memo=memo)
+    batch = gather(state.history, jnp.arange(2))
+    loss = olcascade._loss_to_experts
+    numbers = state.numbers
+    teaching = weighed.Teaching(state.documents, numbers.effect_prior, jnp.ones(()), jnp.zeros(()))
+    score = partial(experts.line, jnp.arange(1.0, D + 1))
+    found, n = loss(teaching, score, batch, jnp.ones(2, bool), ROWS)
+    scores = cascade.levelled(score(ROWS.features[:4]), jnp.ones(4, bool))
+    clicks, habits = jnp.array([0.0, 1, 0, 0]), state.history.habits
+    expected = -cascade.log_likelihood(scores, clicks, jnp.ones(4, bool), habits)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert int(n) == 1
+
+
+def test_a_document_that_is_known_teaches_by_what_it_is_worth():
+    ranker, state = started()
+    for _ in range(3):
+        state = learned(ranker, state, [0, 1], [0, 1])
+    prior, worth = state.numbers.effect_prior, jnp.asarray(0.5)
+    known = documents.look_up(state.documents, ROWS.features[:4])
+    shares = np.asarray(prior / (prior + known.precisions))
+    assert shares[0] < 0.9
+    assert shares[3] == 1.0
+    for novelty, expected in ((0.0, np.ones(4)), (1.0, shares / 0.5)):
+        teaching = weighed.Teaching(state.documents, prior, worth, jnp.asarray(novelty))
+        np.testing.assert_allclose(weighed.weights(teaching, ROWS.features[:4]), expected)
+
+    seen, clicks, habits = jnp.ones(4, bool), jnp.array([0.0, 1, 0, 0]), state.history.habits
+    batch = Batch(jnp.arange(4)[None], clicks[None], seen[None], jnp.zeros(1, bool), habits)
+
+    def taught(scores):
+        return olcascade._loss_to_experts(teaching, lambda _: scores, batch, seen[:1], ROWS)[0]
+
+    def plain(scores):
+        return -cascade.log_likelihood(scores, clicks, seen, habits)
+
+    each = np.asarray(jax.grad(plain)(jnp.zeros(4))) * shares / 0.5
+    np.testing.assert_allclose(jax.grad(taught)(jnp.zeros(4)), each - each.mean(), rtol=1e-6)
+
+
+def test_a_ranking_remembers_which_query_it_was_drawn_for():
+    ranker, state = started()
+    mask = jnp.array([True] * 5 + [False])
+    marks = [ranker.rank(state, jax.random.key(i), ROWS.features, mask, K).memo for i in range(3)]
+    assert len({int(mark) for mark in marks}) == 1
+    assert int(marks[0]) == int(documents.mark(ROWS.features[:5], jnp.ones(5, bool)))
 
 
 def test_a_list_that_nobody_saw_leaves_the_experts_as_they_are():

@@ -129,10 +129,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{given.folder}: no task here. Write some with: olrank run CONFIG --bare FOLDER")
         return 2
     left = [name for name in names if not (given.folder / f"{name}{_CURVES}").is_file()]
+    left = _each_kind_first(given.folder, left)
     print(f"{len(left)} of {len(names)} tasks to run on {jax.devices()[0].device_kind}", flush=True)
     for i, (name, seconds) in enumerate(_run_all(given.folder, left, given.at_once), 1):
         print(f"[{i}/{len(left)}] {name} ({seconds:.1f} s)", flush=True)
     return 0
+
+
+def _each_kind_first(folder: Path, names: Sequence[str]) -> list[str]:
+    """The first task of each kind, the second of each, and so on.
+
+    Folds of one set can share a compiled step, but two tasks at once that need it would both
+    compile it.
+    """
+    turns: dict[tuple[Any, ...], int] = {}
+    found = []
+    for name in names:
+        words = json.loads((folder / f"{name}.json").read_text())
+        data, sizes = words["data"].rsplit("-", 2)[0], words["options"]["sizes"]
+        n = (len(words["lines"]), len(words["options"]["seeds"]))
+        kind = (words["ranker"], data, str(sizes), *n)
+        turns[kind] = turns.get(kind, -1) + 1
+        found.append((turns[kind], name))
+    return [name for _, name in sorted(found)]
 
 
 def _run_all(folder: Path, names: Sequence[str], at_once: int) -> Iterator[tuple[str, float]]:

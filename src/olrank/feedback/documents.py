@@ -28,6 +28,8 @@ import numpy.typing as npt
 
 from olrank.types import Array
 
+_NOBODY = np.uint32(0xFFFFFFFF)  # no fingerprint is higher
+
 
 class Documents(NamedTuple):
     """Known documents; what is not known has effect 0.
@@ -64,6 +66,27 @@ def look_up(documents: Documents, features: Array) -> Known:
     places, prints = _where(features, documents.effects.shape[0])
     found = documents.fingerprints[places] == prints
     return Known(*(jnp.where(found, table[places], 0.0) for table in documents[1:]))
+
+
+def mark(features: Array, counted: Array) -> Array:
+    """A number that lists of mostly the same documents mostly share: the least fingerprint.
+
+    Args:
+        features: [n, n_features] of the documents.
+        counted: [n] bool, those that there are.
+    """
+    _, prints = _where(features, 1)
+    return jnp.min(prints, where=counted, initial=_NOBODY)
+
+
+def shares(known: Known, prior: Array) -> Array:
+    """[n] how much of each score is left to what holds for all documents; 1 for unknown ones.
+
+    With a precision of P about its own effect, a document's score follows the network's by
+    prior / (prior + P), and all its reads together are worth that share of as many reads of
+    documents that nobody knew.
+    """
+    return prior / (prior + known.precisions)
 
 
 def learn(
@@ -107,11 +130,10 @@ def worth(documents: Documents, prior: Array) -> Array:
     """What one read is worth as evidence about documents that nobody has read yet, in (0, 1].
 
     All reads of a document share its effect b, so that together they say no more about others than
-    one look at f + b would: with a precision of P they are worth prior / (prior + P) of as many
-    reads of different documents. The mean over all reads; 1 before the first.
+    one look at f + b would (see `shares`). The mean over all reads; 1 before the first.
     """
     n_reads = jnp.sum(documents.reads)
-    counted = jnp.sum(documents.reads * prior / (prior + documents.precisions))
+    counted = jnp.sum(documents.reads * shares(Known(*documents[1:]), prior))
     return jnp.where(n_reads > 0, counted / jnp.where(n_reads > 0, n_reads, 1.0), 1.0)
 
 

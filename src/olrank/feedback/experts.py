@@ -4,15 +4,17 @@ How far a model must be held back to rank documents that it has not seen differs
 magnitude between data sets: some have few queries and many features, some the opposite, and in some
 no line can tell what is relevant. So there are several, the experts: lines that are pulled to zero
 more or less, and networks that are more or less free; and clicks say which of them to trust. An
-expert is judged by how well it foretells what users do with documents that were never read before:
-by the log-likelihood of an impression's clicks before it is learned from, with its own scores for
-the new documents and none for the others. Each is judged at several scales, as one that ranks well
-may be too sure of itself. Weights are the softmax of the sums of judgements times `trust`, and what
-serves is the weighted mean of all. The documents of one list are no independent witnesses: with a
-trust of 1, an expert that was a little luckier would serve alone, and several rank better than one.
+expert is judged by how well it foretells what users do with queries that it knows nothing of: by
+the log-likelihood of clicks on lists of one query in eight, from which no expert learns. (New
+documents of known queries are no such test: those who know the queries pass it.) What users have
+said of these documents before is counted in, so that the same is not asked twice. Each expert is
+judged at several scales, as one that ranks well may be too sure of itself. Weights are the softmax
+of the sums of judgements times `trust`, and what serves is the weighted mean of all.
 
-Experts learn from click patterns (feedback.cascade), and from differences within lists only. How
-they are fitted is rankers.weighed.
+Experts learn from click patterns (feedback.cascade), and from differences within lists only. What
+is shown again and again is what users are known to like, whatever its features say: counted read by
+read, it would teach experts that features say little. So each read of a document counts by what it
+is worth as evidence about others, to the power `novelty`. How they are fitted is rankers.weighed.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ class Network(NamedTuple):
 LINES = (10.0, 60.0, 400.0, 2500.0)  # their pulls
 NETWORKS = (Network(1.0, 1e-2), Network(100.0, 1e-3))
 SCALES = (1.0, 0.5, 0.25)
+_HELD_OUT_ONE_IN = 8  # queries
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
 
 
@@ -44,8 +47,8 @@ class Experts(NamedTuple):
 
     Attributes:
         betas: [n_lines, n_features] the lines.
-        judged: [n_experts, n_scales] lines first: summed log-likelihoods of clicks on new
-            documents, less their mean: sums of millions of impressions would lose the differences.
+        judged: [n_experts, n_scales] lines first: summed log-likelihoods of clicks on held-out
+            lists, less their mean: sums of millions of impressions would lose the differences.
         steepness: running bound on the curvature of an impression's loss in a line; 0 before the
             first.
     """
@@ -77,10 +80,33 @@ def line(beta: Array, features: Array) -> Array:
     return jnp.matmul(features, beta, precision="highest")
 
 
+def is_held_out(mark: Array) -> Array:
+    """Whether the lists with this mark (feedback.documents) are for judging only."""
+    return mark % _HELD_OUT_ONE_IN == 0
+
+
+def foretold(scores: Array, served: Array, effects: Array, shares: Array, seen: Array) -> Array:
+    """[n_experts, n_scales, k] what the experts make of documents some of which are known.
+
+    A known document's score is f + b, and b is what its reads have added to the f that served:
+    without it, a share of the score (see feedback.documents) would have followed another f.
+
+    Args:
+        scores: [n_experts, k] of the shown documents.
+        served: [k] f.
+        effects: [k] b.
+        shares: [k].
+        seen: [k] bool.
+    """
+    scales = jnp.asarray(SCALES, scores.dtype)
+    each = scales[:, None] * cascade.levelled(scores, seen)[:, None]
+    f = cascade.levelled(served, seen)
+    return jnp.where(seen, f + effects + shares * (each - f), 0.0)
+
+
 def judge(
     experts: Experts,
     scores: Array,
-    new: Array,
     clicks: Array,
     seen: Array,
     habits: cascade.Habits,
@@ -89,16 +115,13 @@ def judge(
 
     Args:
         experts: before it.
-        scores: [n_experts, k] of the shown documents.
-        new: [k] bool, those that were never read before.
+        scores: [n_experts, n_scales, k] of the shown documents, as each foretold them.
         clicks: [k].
         seen: [k] bool.
         habits: of the users.
     """
-    known = jnp.where(new & seen, cascade.levelled(scores, seen), 0.0)
-    scaled = known[:, None] * jnp.asarray(SCALES, known.dtype)[:, None]
     each = jax.vmap(jax.vmap(cascade.log_likelihood, (0, None, None, None)), (0, None, None, None))
-    found = each(scaled, clicks, seen, habits)
+    found = each(scores, clicks, seen, habits)
     return experts._replace(judged=experts.judged + found - jnp.mean(found))
 
 

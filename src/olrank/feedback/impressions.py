@@ -18,6 +18,7 @@ class Memory(NamedTuple):
         rows: [capacity, k] int32, rows of the shown documents.
         clicks: [capacity, k].
         seen: [capacity, k] bool, slots that were filled and in view.
+        held_out: [capacity] bool, lists that experts are judged by and do not learn from.
         n_impressions: int32, ever stored.
         worth: of an impression as evidence about new documents; 1 when none has come back.
         habits: of the users, as far as is known.
@@ -27,6 +28,7 @@ class Memory(NamedTuple):
     rows: Array
     clicks: Array
     seen: Array
+    held_out: Array
     n_impressions: Array
     worth: Array
     habits: cascade.Habits
@@ -34,11 +36,12 @@ class Memory(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Impressions [n, k], and the habits that explain them."""
+    """Impressions [n, k], which of them are held out [n], and the habits that explain them."""
 
     rows: Array
     clicks: Array
     seen: Array
+    held_out: Array
     habits: cascade.Habits
 
 
@@ -50,6 +53,7 @@ def empty(capacity: int, k: int, known: Any = ()) -> Memory:
         rows=jnp.zeros(size, jnp.int32),
         clicks=jnp.zeros(size, dtype),
         seen=jnp.zeros(size, bool),
+        held_out=jnp.zeros(capacity, bool),
         n_impressions=jnp.zeros((), jnp.int32),
         worth=jnp.ones((), dtype),
         habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
@@ -57,8 +61,10 @@ def empty(capacity: int, k: int, known: Any = ()) -> Memory:
     )
 
 
-def with_impression(memory: Memory, impression: Impression) -> Memory:
-    """Store an impression; one that nobody saw is left out."""
+def with_impression(
+    memory: Memory, impression: Impression, held_out: Array | bool = False
+) -> Memory:
+    """Store an impression, held out or not; one that nobody saw is left out."""
     capacity = memory.rows.shape[0]
     seen = pairs.in_view(impression)
     keep = jnp.any(seen)
@@ -69,6 +75,7 @@ def with_impression(memory: Memory, impression: Impression) -> Memory:
         rows=memory.rows.at[at].set(impression.rows, mode="drop"),
         clicks=memory.clicks.at[at].set(clicks, mode="drop"),
         seen=memory.seen.at[at].set(seen, mode="drop"),
+        held_out=memory.held_out.at[at].set(held_out, mode="drop"),
         n_impressions=memory.n_impressions + keep,
     )
 
@@ -76,4 +83,6 @@ def with_impression(memory: Memory, impression: Impression) -> Memory:
 def gather(memory: Memory, counters: Array) -> Batch:
     """Remembered impressions by their numbers."""
     at = counters % memory.rows.shape[0]
-    return Batch(memory.rows[at], memory.clicks[at], memory.seen[at], memory.habits)
+    return Batch(
+        memory.rows[at], memory.clicks[at], memory.seen[at], memory.held_out[at], memory.habits
+    )

@@ -52,6 +52,8 @@ class Numbers(NamedTuple):
         averaging: share of the old average that a round keeps, where parameters are averaged.
         effect_prior: 1 / variance of documents' own effects, where they are kept.
         trust: in judgements on experts, where there are any; with 0 all weigh the same.
+        novelty: where there are experts, the power of a document's share (feedback.documents) that
+            it teaches them with: 0 for every read alike, 1 for all reads of one like one look.
     """
 
     alpha: Any = 0.1
@@ -68,7 +70,8 @@ class Numbers(NamedTuple):
     linear_pull: Any = 0.1
     averaging: Any = 0.99
     effect_prior: Any = 1.0
-    trust: Any = 0.1
+    trust: Any = 1.0
+    novelty: Any = 1.0
 
 
 class Design(NamedTuple):
@@ -238,7 +241,7 @@ def explorer(
     way = conf.kind(design.confidence)
     draw = orders.draw_topological if design.order == "topological" else orders.draw_blocks
     swaps = getattr(design, "pair_weights", "none") == "swap"
-    averages = getattr(design, "average", False)
+    averages, marks = getattr(design, "average", False), getattr(design, "experts", False)
     teach = teach or partial(_teach_pairs, design, net)
     remember = remember or (lambda _: no_pairs(design))
 
@@ -251,7 +254,8 @@ def explorer(
     def rank(state: State, key: Key, features: Array, mask: Array, k: int) -> Ranking:
         scores = score_of(net, state, features)
         certain = certain_orders(design, state, features, scores, mask, k)
-        return draw(key, certain, scores, mask, k, swaps=swaps)
+        ranking = draw(key, certain, scores, mask, k, swaps=swaps)
+        return ranking._replace(memo=documents.mark(features, mask)) if marks else ranking
 
     def learn(state: State, key: Key, impression: Impression, rows: Rows) -> State:
         teach_key, fit_key = jax.random.split(key)

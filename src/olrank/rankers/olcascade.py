@@ -25,7 +25,8 @@ for all: what would bring them to one level would be learned as if features were
 
 With `experts`, the line beside the network is not fitted with it: lines that are pulled to zero
 more or less, and networks that are more or less free, are weighed by what they foretell
-(feedback.experts), and serve together. `linear_pull` then means nothing.
+(feedback.experts), and serve together. `linear_pull` then means nothing. Lists by which they are
+judged teach nobody but the documents' own effects.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from olrank.feedback.impressions import Batch, Memory, empty, gather, with_impre
 from olrank.rankers import descent, explorer, weighed
 from olrank.rankers.entry import Entry
 from olrank.rankers.olranknet import fit_by_descent
-from olrank.types import Array, Impression, Key, Ranker, Rows
+from olrank.types import Array, Impression, Key, PyTree, Ranker, Rows
 
 _HABIT_BATCH = 64  # impressions that habits are judged by in a round
 _HABIT_STEP = 0.1  # of the way to where they would put them: an average over some ten rounds
@@ -86,7 +87,18 @@ def olcascade(design: Design) -> Ranker:
     objective = CASCADE
     if design.within_lists:
         objective = CASCADE._replace(loss=_loss_within_lists)
-    fit = (weighed.fit if design.experts else fit_by_descent)(design, net, objective)
+    fit_to = weighed.fit if design.experts else fit_by_descent
+
+    def taught(state: explorer.State) -> descent.Objective:
+        """What a state's history is fitted by."""
+        if not design.experts:
+            return objective
+        numbers, worth = state.numbers, state.history.worth
+        teaches = weighed.Teaching(state.documents, numbers.effect_prior, worth, numbers.novelty)
+        return objective._replace(loss=partial(_loss_to_experts, teaches))
+
+    def fit(key: Key, state: explorer.State, rows: Rows) -> tuple[PyTree, PyTree]:
+        return fit_to(design, net, taught(state))(key, state, rows)
 
     def lesson(
         state: explorer.State, key: Key, impression: Impression, rows: Rows
@@ -99,14 +111,16 @@ def olcascade(design: Design) -> Ranker:
                 scores = cascade.levelled(scores, seen)
             return scores + explorer.own_effects(state, features).reshape(seen.shape)
 
-        memory = with_impression(state.history, impression)
+        held_out = weighed.is_held_out(impression, rows) if design.experts else False
+        memory = with_impression(state.history, impression, held_out)
         memory = memory._replace(habits=_habits(key, memory, score))
         shown, clicks = rows.features[impression.rows], impression.clicks
         seen = pairs.in_view(impression)
         scores = score(impression.rows[None], seen[None])[0]
         if design.experts:
             learn_key = jax.random.fold_in(key, 1)
-            memory = weighed.learn(design, objective, learn_key, state, memory, impression, rows)
+            loss = taught(state)
+            memory = weighed.learn(design, loss, learn_key, state, memory, impression, rows)
         read = cascade.p_read(scores, clicks, seen, memory.habits)
         p = jax.nn.sigmoid(scores + memory.habits.bias)
         curvatures = read * p * (1.0 - p)
@@ -156,6 +170,17 @@ def _cascade_loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Ar
 def _loss_within_lists(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
     """The same loss, blind to what moves all scores of a list alike."""
     return _loss(cascade.levelled(_scores(score, batch, rows), batch.seen), batch, keep)
+
+
+def _loss_to_experts(
+    teaching: weighed.Teaching, score: Any, batch: Batch, keep: Array, rows: Rows
+) -> tuple[Array, Array]:
+    """That loss on lists that are not held out; documents teach by what they are worth."""
+    scores = cascade.levelled(_scores(score, batch, rows), batch.seen)
+    weights = weighed.weights(teaching, rows.features[batch.rows.reshape(-1)])
+    fixed = jax.lax.stop_gradient(scores)
+    taught = fixed + weights.reshape(scores.shape) * (scores - fixed)
+    return _loss(taught, batch, keep & ~batch.held_out)
 
 
 def _loss(scores: Array, batch: Batch, keep: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +22,31 @@ from olrank.feedback.impressions import Memory
 from olrank.nets.mixture import Others
 from olrank.nets.net import Net
 from olrank.rankers import descent
-from olrank.rankers.explorer import Fit, State, expert_net, single_net
+from olrank.rankers.explorer import Fit, State, choose_net, expert_net, single_net
 from olrank.rankers.olranknet import fit_by_descent
 from olrank.types import Array, Impression, Key, PyTree, Rows
+
+
+class Teaching(NamedTuple):
+    """What says how much a read of a document teaches.
+
+    Attributes:
+        table: the documents' own effects.
+        prior: 1 / variance of effects.
+        worth: of an impression as evidence about new documents.
+        novelty: power of a document's share.
+    """
+
+    table: documents.Documents
+    prior: Array
+    worth: Array
+    novelty: Array
+
+
+def weights(teaching: Teaching, features: Array) -> Array:
+    """[n] what the gradient in each document's score is multiplied with; about 1 in the mean."""
+    known = documents.look_up(teaching.table, features)
+    return (documents.shares(known, teaching.prior) / teaching.worth) ** teaching.novelty
 
 
 def check(design: Any) -> None:
@@ -68,6 +90,18 @@ def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
     return beside
 
 
+def is_held_out(impression: Impression, rows: Rows) -> Array:
+    """Whether experts are judged by a list, and do not learn from it.
+
+    All lists of a query are, or none: the ranking remembers the mark of its candidates. For a list
+    of another ranker the documents that were shown stand for them.
+    """
+    mark = impression.ranking.memo
+    if isinstance(mark, tuple):
+        mark = documents.mark(rows.features[impression.rows], impression.ranking.shown)
+    return experts.is_held_out(mark)
+
+
 def learn(
     design: Any,
     objective: descent.Objective,
@@ -81,8 +115,12 @@ def learn(
     shown, seen, known = rows.features[impression.rows], pairs.in_view(impression), memory.experts
     nets = _each(expert_net(design).score)(state.theta[1].thetas, shown)
     scores = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
-    new = documents.look_up(state.documents, shown).reads == 0
-    known = experts.judge(known, scores, new, impression.clicks, seen, memory.habits)
+    served = choose_net(design).score(state.theta, shown)
+    own, prior = documents.look_up(state.documents, shown), state.numbers.effect_prior
+    foretold = experts.foretold(scores, served, own.effects, documents.shares(own, prior), seen)
+    judged = experts.judge(known, foretold, impression.clicks, seen, memory.habits)
+    held_out = is_held_out(impression, rows)
+    known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
     known = experts.steepened(known, shown, seen, memory.n_impressions)
     steep = known.steepness
     rate = jnp.where(steep > 0, 1.0 / jnp.where(steep > 0, steep, 1.0), 0.0)
