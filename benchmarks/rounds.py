@@ -61,7 +61,7 @@ _LINES = [
     Line("yahoo", "olranknet"),
     Line("mq2008", "olranknet", released_ms=125),
     Line("web10k", "ollambdarank"),
-    Line("web10k", "olcascade"),
+    Line("web10k", "olcascade", (("preset", "ours"),)),
     Line("web10k", "pairrank", released_ms=104),
     Line("web10k", "pdgd-linear", released_ms=0.8),
     Line("web10k", "pdgd-neural", released_ms=0.9),

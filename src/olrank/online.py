@@ -55,7 +55,8 @@ class OnlineRanker:
     """A ranker that serves lists and learns from their clicks.
 
     Args:
-        ranker: a name of the table, `olrank.rankers.names()`.
+        ranker: a name of the table, `olrank.rankers.names()`; unless given, the one that did best
+            on validation data.
         n_features: of every candidate.
         k: slots to fill.
         settings: of the ranker; "preset" picks a named set. `history` bounds its memory.
@@ -65,7 +66,7 @@ class OnlineRanker:
 
     def __init__(
         self,
-        ranker: str = "olranknet",
+        ranker: str = "olcascade",
         *,
         n_features: int,
         k: int = 10,

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 D, K = 3, 4
 SETTINGS = {
     "width": 6, "k": K, "history": 5, "history_batch": None, "steps": 1, "learning_rate": 0.05,
-    "pull": 2.0, "linear_pull": 0.5, "prior": 0.7, "alpha": 0.1,
+    "pull": 2.0, "linear_pull": 0.5, "prior": 0.7, "alpha": 0.1, "preset": "ours",
 }  # fmt: skip
 PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
 ROWS, started, learned = PUPIL.rows, PUPIL.started, PUPIL.learned

@@ -20,7 +20,7 @@ D, K, WIDTH = 3, 4, 6
 SETTINGS = {
     "experts": True, "within_lists": True, "documents": 64, "width": WIDTH, "k": K, "history": 5,
     "history_batch": None, "steps": 1, "learning_rate": 0.05, "pull": 2.0, "prior": 0.7,
-    "alpha": 0.1, "trust": 1.0, "novelty": 0.0,
+    "alpha": 0.1, "trust": 1.0, "novelty": 0.0, "preset": "ours",
 }  # fmt: skip
 PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
 ROWS, started = PUPIL.rows, PUPIL.started

@@ -27,7 +27,7 @@ QUICK = LearnerOptions(tick_s=0.02, gather_s=0.02)
 SMALL = {"k": 4, "history": 50}
 SETTINGS: dict[str, dict[str, Any]] = {
     "olranknet": {"width": 4, "steps": 2, "history_batch": 8},
-    "olcascade": {"width": 4, "steps": 2, "history_batch": 8},
+    "olcascade": {"width": 4, "steps": 2, "history_batch": 8, "documents": 64},
     "pairrank": {},
     "pdgd-linear": {},
 }

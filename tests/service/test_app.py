@@ -282,18 +282,14 @@ def test_a_model_travels_by_export_and_import(service: Service):
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["olranknet", "olcascade", "olcascade-documents", "pairrank", "pdgd-linear"]
+    "algorithm", ["olranknet", "olcascade", "olcascade-ours", "pairrank", "pdgd-linear"]
 )
 def test_an_explanation_adds_up_to_the_difference_of_the_scores(service: Service, algorithm: str):
-    name, algorithm = f"why-{algorithm}", algorithm.removesuffix("-documents")
-    remembers = name.endswith("-documents")
+    name, algorithm = f"why-{algorithm}", algorithm.removesuffix("-ours")
+    remembers = name == "why-olcascade"
     more: dict[str, Any] = {}
-    if remembers:
-        more["settings"] = {
-            **SETTINGS[algorithm],
-            "documents": 64,
-            "width_scale": "logit",
-        }
+    if name.endswith("-ours"):
+        more["settings"] = {**SETTINGS["olranknet"], "preset": "ours"}
     service.create(name, algorithm, features=["bm25", "price", "age"], keep_candidates=1.0, **more)
     service.teach(name, 30)
     served = service.client.rank(name, candidates(X))

@@ -39,7 +39,7 @@ class CreateRanker(_Request):
         Annotated[int, Field(ge=1, le=MAX_FEATURES)]
         | Annotated[list[Id | Feature], Field(min_length=1, max_length=MAX_FEATURES)]
     ) = Field(description="How many, or their names, some with a value to use where missing.")
-    algorithm: str = Field("olranknet", max_length=64)
+    algorithm: str = Field("olcascade", max_length=64)
     settings: dict[str, JsonValue] = Field(
         {}, max_length=100, description='Of the algorithm; "preset" picks a named set.'
     )

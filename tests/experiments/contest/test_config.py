@@ -1,5 +1,6 @@
 """A contest's file: what it says, and what is wrong in it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,10 @@ from experiments.contest.made_contest import CONTEST
 
 from olrank.errors import ConfigError
 from olrank.experiments.contest.config import parse_contest, read_contest
+from olrank.experiments.contest.entrants import searched
+from olrank.rankers import table
+
+BEST = Path(__file__).parents[3] / "experiments" / "best"
 
 
 def complaint(text: str) -> str:
@@ -65,14 +70,23 @@ def test_what_is_wrong_is_said_with_its_place(written, instead, said):
     assert said in complaint(CONTEST.replace(written, instead, 1))
 
 
+def test_a_rival_may_stay_away_from_some_sets():
+    text = CONTEST.replace("[[baseline]]\n", '[[baseline]]\nnot_on = ["two"]\n', 1)
+    contest = parse_contest(text)
+    away = contest.baseline[0].title
+    for dataset, runs in (("one", True), ("two", False)):
+        assert (away in {one.title for one in searched(contest, dataset)}) == runs
+    unknown = text.replace('["two"]', '["three"]')
+    assert "not_on has three, which is no data set" in complaint(unknown)
+
+
 def test_every_evaluated_cell_must_be_searched():
     text = CONTEST.replace('[evaluate]\nusers = ["perfect"', '[evaluate]\nusers = ["navigational"')
     assert "[evaluate] users has navigational, which [search] has not" in complaint(text)
 
 
 def test_the_committed_contest_holds_all_baselines_of_the_paper_in_every_cell():
-    best = Path(__file__).parents[3] / "experiments" / "best" / "contest.toml"
-    contest = read_contest(best)
+    contest = read_contest(BEST / "contest.toml")
     assert len(contest.data) == 6
     assert len(contest.cells) == 3 * 2
     assert (contest.evaluate.rounds, len(contest.evaluate.seed_list)) == (5000, 30)
@@ -84,3 +98,12 @@ def test_the_committed_contest_holds_all_baselines_of_the_paper_in_every_cell():
         "pairrank",
         "epsilon-greedy",
     }
+
+
+def test_the_best_preset_is_what_the_committed_contest_chose():
+    chosen = json.loads((BEST / "chosen.json").read_text())["final"]
+    assert chosen["name"] == "olcascade"
+    best = table.make("olcascade")
+    assert best.settings["preset"] == "best"
+    found = table.make("olcascade", chosen["settings"])
+    assert (found.ranker, found.numbers) == (best.ranker, best.numbers)

@@ -23,6 +23,7 @@ folds = 2                   # the first two of each set; all unless given
 [[baseline]]                # to beat; lists are grids, tuned for each set, user and stop rule
 name = "pdgd-linear"
 settings = { learning_rate = [0.1, 0.01] }
+# not_on = ["yahoo-shape"]  # sets that it does not run on
 [[candidate]]               # designs and grids that one setting is chosen from, for all sets
 name = "olranknet"
 settings = { pull = [1.0, 10.0] }
@@ -88,7 +89,14 @@ class RobustConfig(StageConfig):
     folds: Count | None = None
 
 
+class RivalConfig(RankerConfig):
+    """A ranker that runs in the contest, on all sets but some."""
+
+    not_on: list[Slug] = []
+
+
 Rankers = Annotated[list[RankerConfig], BeforeValidator(as_list)]
+Rivals = Annotated[list[RivalConfig], BeforeValidator(as_list)]
 
 
 class Contest(Section):
@@ -99,9 +107,9 @@ class Contest(Section):
     search: SearchConfig = SearchConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     robust: list[RobustConfig] = []
-    baseline: Annotated[Rankers, Field(min_length=1)]
+    baseline: Annotated[Rivals, Field(min_length=1)]
     candidate: Annotated[Rankers, Field(min_length=1)]
-    reference: Rankers = []
+    reference: Rivals = []
 
     @property
     def cells(self) -> list[tuple[str, str]]:
@@ -119,6 +127,12 @@ class Contest(Section):
         for ranker in rankers:
             if ranker.title in (BEST, LEFT_OUT):
                 raise ValueError(f'"{ranker.title}" is what the winner is called. Use another.')
+        known = {data.name for data in self.data}
+        for rival in (*self.baseline, *self.reference):
+            if unknown := set(rival.not_on) - known:
+                raise ValueError(
+                    f"{rival.title}: not_on has {', '.join(sorted(unknown))}, which is no data set."
+                )
         for kind, names in (
             ("data sets", [data.name for data in self.data]),
             ("robust conditions", [one.name for one in self.robust]),

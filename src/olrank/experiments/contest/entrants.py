@@ -21,11 +21,11 @@ _LIKE = {
 _FLIPPED = "-flipped"
 
 
-def searched(contest: Contest) -> list[Entrant]:
+def searched(contest: Contest, dataset: str) -> list[Entrant]:
     """Every point of every grid; references only where there is something to choose."""
     found = []
     for role in ("baseline", "candidate", "reference"):
-        for ranker in getattr(contest, role):
+        for ranker in _on(dataset, getattr(contest, role)):
             points = grid(ranker.all_settings())
             if role == "reference" and len(points) == 1:
                 continue
@@ -77,7 +77,7 @@ def _field(
     tuned_at: tuple[str, str],
     condition: str,
 ) -> Iterator[Entrant]:
-    for role, ranker in _to_show(contest):
+    for role, ranker in _to_show(contest, dataset):
         settings, label = _settings(ranker, chosen["tuned"], dataset, tuned_at)
         yield Entrant(role, ranker.title, ranker.name, settings, label, user, stop, condition)
     for title, winner in ((LEFT_OUT, chosen["left_out"][dataset]), (BEST, chosen["final"])):
@@ -87,11 +87,16 @@ def _field(
         )
 
 
-def _to_show(contest: Contest) -> list[tuple[str, RankerConfig]]:
+def _to_show(contest: Contest, dataset: str) -> list[tuple[str, RankerConfig]]:
     return [
-        *(("baseline", ranker) for ranker in contest.baseline),
-        *(("reference", ranker) for ranker in contest.reference),
+        *(("baseline", ranker) for ranker in _on(dataset, contest.baseline)),
+        *(("reference", ranker) for ranker in _on(dataset, contest.reference)),
     ]
+
+
+def _on(dataset: str, rankers: Sequence[RankerConfig]) -> list[RankerConfig]:
+    """Those that run on a data set."""
+    return [ranker for ranker in rankers if dataset not in getattr(ranker, "not_on", ())]
 
 
 def _settings(

@@ -39,16 +39,14 @@ def search(ground: Ground, say: Say) -> None:
     """Every grid point on the train parts, judged on the validation parts."""
     contest, stage = ground.contest, ground.contest.search
     arenas = search_arenas(contest)
-    field_ = entrants.searched(contest)
     options = _options(contest, stage, evaluate_after=(stage.rounds,))
-    n_points = len(field_) // len(contest.cells)
-    say(f"search: {n_points} settings on {len(arenas)} folds, judged on their validation parts.")
+    say(f"search: every grid on {len(arenas)} folds, judged on their validation parts.")
 
     def jobs(device: str) -> list[Job]:
         return [
             job
             for arena in arenas
-            for title, some in _apart(field_).items()
+            for title, some in _apart(entrants.searched(contest, arena.dataset)).items()
             for job in make_jobs(title, arena, some, options, device, stage.replicas_at_once)
         ]
 

@@ -88,7 +88,7 @@ def _cells(found: Found) -> list[str]:
                 )
             )  # fmt: skip
         lines.append("")
-    return [*lines, *_how(found)]
+    return [*lines, *_how(found), *_absent(found)]
 
 
 def _how(found: Found) -> list[str]:
@@ -103,6 +103,18 @@ def _how(found: Found) -> list[str]:
         f"than {short(MARGIN)} (p ≤ {short(LEVEL, 2)} after Holm's correction over all cells and "
         "baselines, and the lower bound above the margin).",
     ]
+
+
+def _absent(found: Found) -> list[str]:
+    """A line on rivals that did not run on every set, where there are any."""
+    ran = found.rows.select("ranker", "dataset").unique(maintain_order=True)
+    sets = found.rows["dataset"].unique(maintain_order=True).to_list()
+    told = []
+    for ranker in ran["ranker"].unique(maintain_order=True):
+        here = set(ran.filter(ranker=ranker)["dataset"])
+        if missing := [name for name in sets if name not in here]:
+            told.append(f"{ranker} on {' and '.join(missing)}")
+    return ["", f"Did not run: {'; '.join(told)}."] if told else []
 
 
 def _rivals(found: Found) -> list[str]:
