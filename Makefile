@@ -55,7 +55,6 @@ crashtest: $(INSTALLED_DEV) ## kill the service 1,000 times and flip 10,000 bits
 # Goes on where no rate holds its aims: recovery and the page are wanted all the same.
 loadtest: $(INSTALLED_DEV) ## find the rate that the service holds and hold it for ten minutes; time recovery
 	-@$(BIN)/python benchmarks/service/load.py --report docs/loadtest.json
-	-@$(BIN)/python benchmarks/service/load.py --settings '{"width": 32}' --seconds 120 --report docs/loadtest-narrow.json
 	@$(BIN)/python benchmarks/service/recovery.py --report docs/recovery.json
 	@$(BIN)/python benchmarks/page.py
 

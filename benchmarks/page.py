@@ -79,10 +79,7 @@ def text() -> str:
     parts.append(_HOLDS_BACK)
     load, recovery = DOCS / "loadtest.json", DOCS / "recovery.json"
     if load.is_file():
-        parts += _load(json.loads(load.read_text()), "")
-    narrow = DOCS / "loadtest-narrow.json"
-    if narrow.is_file():
-        parts += _load(json.loads(narrow.read_text()), ", a network of width 32")
+        parts += _load(json.loads(load.read_text()))
     if recovery.is_file():
         found = json.loads(recovery.read_text())
         facts = [f"- {name.replace('_', ' ')}: {value}" for name, value in found.items()]
@@ -144,10 +141,11 @@ def _whole(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
-def _load(found: dict[str, Any], how: str) -> list[str]:
+def _load(found: dict[str, Any]) -> list[str]:
     lines = [
-        f"## The service under load{how}", "",
-        f"{found['cores']} cores for generator, HTTP process and learner; open loop; each ranking "
+        "## The service under load", "",
+        f"The ranker is {found['ranker']}; {found['cores']} cores for generator, HTTP process and "
+        "learner; open loop; each ranking "
         f"of {found['candidates']} candidates x {found['features']} features is followed by its "
         "feedback. A rate holds with p99 of at most 50 ms for rankings and 25 ms for feedback and "
         "a learner less than 5 s behind. Requests come at random times, so that a stretch of 600 s "

@@ -361,6 +361,7 @@ def main(arguments: Any) -> int:
     with tempfile.TemporaryDirectory() as place:
         service = Service(Path(place) / "data", arguments.settings)
         try:
+            about = service.client.ranker("load")
             asyncio.run(load(service, 5, 5, True))  # warm caches
             tried = try_rates(service, sorted(arguments.rates), arguments.trial)
             held_briefly = [run.rate for run in tried if run.holds()]
@@ -370,7 +371,7 @@ def main(arguments: Any) -> int:
     if arguments.report is not None:
         facts = {
             "cores": os.cpu_count(), "candidates": N_DOCS, "features": N_FEATURES,
-            "settings": arguments.settings,
+            "ranker": about["config"]["algorithm"], "settings": arguments.settings,
             "tried": [run.facts() for run in tried], "held": [run.facts() for run in held],
         }  # fmt: skip
         arguments.report.write_text(json.dumps(facts, indent=1) + "\n")
