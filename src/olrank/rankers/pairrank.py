@@ -13,13 +13,11 @@ steps that overshoot. The released code runs L-BFGS on the mean loss + lambda ||
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.sparse.linalg import cg
 
 from olrank.feedback import history as ring
 from olrank.rankers.entry import Entry
@@ -29,8 +27,6 @@ from olrank.types import Array, Key, PyTree, Ranker, Rows
 
 _CHUNK = 1024  # pairs of a pass over the history that are held in memory at once
 _GPU_CHUNK = 4096  # the same on an accelerator, which small pieces do not fill
-_CG_TOLERANCE = 1e-3  # of what is left of the gradient
-_MAX_CG = 200
 _MAX_PASSES = 40  # over the history in one round; a warm start needs two or three
 
 
@@ -65,8 +61,7 @@ def pairrank(design: Design) -> Ranker:
         pull = state.numbers.pull
         if design.loss_scale == "mean":
             pull = 2.0 * n * pull
-        inverse = state.confidence.inverse
-        return _newton(state.history, rows.features, state.theta, pull, inverse), state.theta_0
+        return _newton(state.history, rows.features, state.theta, pull), state.theta_0
 
     return explorer(design, choose_net(design), fit)
 
@@ -91,10 +86,8 @@ class _Search(NamedTuple):
     n_passes: Array
 
 
-def _newton(
-    history: ring.History, features: Array, start: Array, pull: Array, inverse: Array
-) -> Array:
-    """The minimiser of the sum of pair losses + pull / 2 ||theta||^2; A's inverse helps to find it.
+def _newton(history: ring.History, features: Array, start: Array, pull: Array) -> Array:
+    """The minimiser of the sum of pair losses + pull / 2 ||theta||^2.
 
     One pass over the history gives loss, gradient and curvature at once: a step that made the loss
     worse is halved, any other is followed by the next. Newton's method squares its decrement with
@@ -108,7 +101,7 @@ def _newton(
         loss, gradient, hessian = _derivatives(history, features, theta, pull)
         # Near the minimum the sum's own rounding exceeds what is still to be gained.
         better = loss <= at.loss + 100 * spacing * jnp.maximum(jnp.abs(loss), 1.0)
-        direction = _newton_direction(gradient, hessian, inverse)
+        direction = _newton_direction(gradient, hessian)
         found = _Search(
             theta, loss, direction, jnp.ones_like(at.length), -gradient @ direction, at.n_passes
         )
@@ -149,31 +142,13 @@ def _derivatives(
     return loss, gradient, hessian
 
 
-def _newton_direction(gradient: Array, hessian: Array, inverse: Array) -> Array:
+def _newton_direction(gradient: Array, hessian: Array) -> Array:
     """-H^-1 g, with a ridge as small as H's own rounding: it moves no minimiser."""
     n = gradient.shape[0]
     ridge = n * float(np.spacing(np.ones((), hessian.dtype))) * jnp.trace(hessian)
     ridged = hessian + ridge * jnp.eye(n, dtype=hessian.dtype)
-    solve = _factorised if jax.default_backend() == "cpu" else _by_conjugate_gradients
-    return solve(ridged, -gradient, inverse)
-
-
-def _factorised(hessian: Array, b: Array, inverse: Array) -> Array:
-    """H^-1 b."""
-    found: Array = jax.scipy.linalg.solve(hessian, b, assume_a="pos")
-    return found
-
-
-def _by_conjugate_gradients(hessian: Array, b: Array, inverse: Array) -> Array:
-    """H^-1 b, nearly: a direction that is a little off costs no more than another step.
-
-    An accelerator factorises one replica's Hessian after the other; this works on all at once, and
-    few turns are needed in the metric of A, which bounds H.
-    """
-    by_h, by_a = (partial(jnp.matmul, matrix, precision="highest") for matrix in (hessian, inverse))
-    solve: Any = cg
-    found: Array = solve(by_h, b, M=by_a, tol=_CG_TOLERANCE, maxiter=_MAX_CG)[0]
-    return found
+    direction: Array = jax.scipy.linalg.solve(ridged, -gradient, assume_a="pos")
+    return direction
 
 
 def _over_pairs(history: ring.History, features: Array, add: Any, start: PyTree) -> PyTree:
