@@ -59,10 +59,12 @@ def test_single_queries_and_a_change_of_taste_are_asked_for_under_run():
     assert "taste_changes_after: must be less than the 50 rounds; found 50" in said
 
 
-def test_the_embedded_default_runs_every_ranker_of_the_paper_on_built_in_data():
+def test_the_embedded_default_runs_the_best_and_every_ranker_of_the_paper_on_built_in_data():
     config = read_config()
     assert config.data.synthetic is not None
+    assert (config.ranker[0].name, config.ranker[0].preset) == ("olcascade", "best")
     assert {ranker.name for ranker in config.ranker} == {
+        "olcascade",
         "olranknet",
         "ollambdarank",
         "pairrank",
