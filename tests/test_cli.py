@@ -83,7 +83,7 @@ def test_run_without_a_config_runs_the_embedded_one_into_results(
     assert olrank_says("run").code == 0
     assert (tmp_path / "results" / "default" / "summary.json").is_file()
     of_the_paper = {name for name in table.names() if "paper" in table.entry(name).presets}
-    assert {call["ranker"] for call in simulate.calls} == of_the_paper
+    assert {call["ranker"] for call in simulate.calls} == of_the_paper | {"olcascade"}
 
 
 def test_a_mistake_in_a_config_is_told_without_a_traceback(olrank_says, tmp_path: Path):
