@@ -6,7 +6,7 @@ core runs on a machine that has only NumPy and JAX:
     olrank.read_letor("train.txt")                judged queries from LETOR text
     olrank.synthetic("small", seed=0)             made-up queries with a known relevance
     olrank.simulate("olranknet", train, test)     learn from simulated clicks, and measure it
-    olrank.OnlineRanker("olranknet", ...)         rank arrays, and learn from real clicks
+    olrank.OnlineRanker(n_features=...)           rank arrays, and learn from real clicks
     olrank.Client("http://127.0.0.1:8000")        ask a service that `olrank serve` started
 """
 

@@ -113,6 +113,17 @@ def test_tasks_that_are_worked_on_together_measure_the_same(task, tmp_path):
             np.testing.assert_array_equal(curves.metrics[metric], values)
 
 
+def test_the_first_fold_of_every_ranker_comes_before_the_second_of_any(task, tmp_path, capsys):
+    for ranker in ("dbgd-linear", "pdgd-linear"):
+        for fold in ("1", "2"):
+            options = Options(rounds=1, seeds=(0,), fold=fold)
+            one = task._replace(ranker=ranker, lines=LINES[1:], options=options)
+            bare.write(tmp_path, f"{ranker} {fold}", one)
+    assert bare.main([str(tmp_path)]) == 0
+    told = [line.split("] ")[1].split(" (")[0] for line in capsys.readouterr().out.split("\n")[1:5]]
+    assert told == ["dbgd-linear 1", "pdgd-linear 1", "dbgd-linear 2", "pdgd-linear 2"]
+
+
 def test_a_task_that_fails_keeps_those_that_wait_from_starting(task, tmp_path):
     bad = task._replace(ranker="nobody")
     for name, one in (("a", bad), *((f"b{i}", task) for i in range(6))):

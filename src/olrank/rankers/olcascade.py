@@ -215,7 +215,7 @@ _EXPERTS = {**_DOCUMENTS, "documents": 32_768, "pull": 1000.0, "experts": True}
 _BEST = {**_EXPERTS, "alpha": 0.2, "effect_prior": 2.0, "trust": 1.0, "novelty": 1.0}
 
 ENTRY = Entry(
-    summary="The paper's exploration, learning from whole click patterns; a line beside the net.",
+    summary="Ours: the same exploration; click patterns, single documents, weighed experts.",
     factory=olcascade,
     design=Design,
     numbers=explorer.Numbers,

@@ -7,8 +7,12 @@ import pytest
 from experiments.contest.made_contest import CONTEST
 
 from olrank.errors import ConfigError
+from olrank.experiments.contest.choose import choose
 from olrank.experiments.contest.config import parse_contest, read_contest
 from olrank.experiments.contest.entrants import searched
+from olrank.experiments.contest.ground import checksum
+from olrank.experiments.reports import chosen as chosen_page
+from olrank.experiments.rows.files import read_rows
 from olrank.rankers import table
 
 BEST = Path(__file__).parents[3] / "experiments" / "best"
@@ -85,7 +89,7 @@ def test_every_evaluated_cell_must_be_searched():
     assert "[evaluate] users has navigational, which [search] has not" in complaint(text)
 
 
-def test_the_committed_contest_holds_all_baselines_of_the_paper_in_every_cell():
+def test_the_committed_contest_holds_all_baselines_of_the_paper():
     contest = read_contest(BEST / "contest.toml")
     assert len(contest.data) == 6
     assert len(contest.cells) == 3 * 2
@@ -98,6 +102,16 @@ def test_the_committed_contest_holds_all_baselines_of_the_paper_in_every_cell():
         "pairrank",
         "epsilon-greedy",
     }
+    away = {ranker.name: ranker.not_on for ranker in contest.baseline if ranker.not_on}
+    assert away == {"pairrank": ["LightGBM_rank", "yahoo-shape"]}
+
+
+def test_what_the_committed_contest_chose_is_what_its_rows_say():
+    committed = json.loads((BEST / "chosen.json").read_text())
+    said = {"search_sha256": checksum(BEST / "search.parquet")}
+    said |= choose(read_rows(BEST / "search.parquet"))
+    assert json.loads(json.dumps(said)) == committed
+    assert chosen_page.markdown(committed) == (BEST / "chosen.md").read_text()
 
 
 def test_the_best_preset_is_what_the_committed_contest_chose():

@@ -69,6 +69,18 @@ def test_the_stages_follow_each_other_and_leave_what_they_say(arithmetic, tmp_pa
     assert robust["condition"].unique(maintain_order=True).to_list() == ["taste", "flips"]
 
 
+def test_a_rival_that_stays_away_from_a_set_is_named_in_the_report(arithmetic, tmp_path):
+    away = '[[baseline]]\nname = "pdgd-neural"\nlabel = "away"\nnot_on = ["two"]\n'
+    away += "settings = { learning_rate = [0.03, 0.02] }\n"
+    text = CONTEST.replace("[[candidate]]", f"{away}[[candidate]]")
+    for _ in STAGES:
+        run(ground(tmp_path, text))
+    for name in ("rows", "robust"):
+        rows = pl.read_parquet(tmp_path / f"{name}.parquet")
+        assert set(rows.filter(ranker="away")["dataset"]) == {"one"}
+    assert "Did not run: away on two." in (tmp_path / "table.md").read_text()
+
+
 def test_a_search_never_holds_the_test_part_and_an_evaluation_never_the_validation_part(
     arithmetic, tmp_path
 ):
