@@ -67,6 +67,7 @@ def test_the_stages_follow_each_other_and_leave_what_they_say(arithmetic, tmp_pa
     assert rows["round"].unique().to_list() == [30]
     robust = pl.read_parquet(tmp_path / "robust.parquet")
     assert robust["condition"].unique(maintain_order=True).to_list() == ["taste", "flips"]
+    assert set(robust["role"]) == {"baseline", "best"}
 
 
 def test_a_rival_that_stays_away_from_a_set_is_named_in_the_report(arithmetic, tmp_path):
@@ -79,6 +80,15 @@ def test_a_rival_that_stays_away_from_a_set_is_named_in_the_report(arithmetic, t
         rows = pl.read_parquet(tmp_path / f"{name}.parquet")
         assert set(rows.filter(ranker="away")["dataset"]) == {"one"}
     assert "Did not run: away on two." in (tmp_path / "table.md").read_text()
+
+
+def test_only_what_a_stage_runs_makes_it_run_again(arithmetic, tmp_path):
+    finished(tmp_path)
+    slower = CONTEST.replace("learning_rate = 0.05", "learning_rate = 0.04")
+    assert next_stage(ground(tmp_path, slower)) == "evaluate"
+    assert ground(tmp_path, slower).is_done("robust")
+    two = CONTEST.replace("learning_rate = 0.05", "learning_rate = [0.05, 0.04]")
+    assert next_stage(ground(tmp_path, two)) == "search"
 
 
 def test_a_search_never_holds_the_test_part_and_an_evaluation_never_the_validation_part(
@@ -261,6 +271,7 @@ def test_a_page_holds_the_verdict_of_the_rows_and_lists_what_fails(arithmetic, t
     filled = fill("{{contest verdict}}\n{{contest chosen}}", tmp_path)
     # Ours is ahead by .2 in every run, and by 10 * 30 * .2 online.
     assert f"**{LEFT_OUT}**: 4 of 4 cells pass" in filled
+    assert "online it is ahead in 4, behind in 0 of 4; offline it is ahead in 4" in filled
     assert f"No cell of {LEFT_OUT} fails." in filled
     assert "`learning_rate` = `0.3`" in filled
     table = (tmp_path / "table.md").read_text()

@@ -26,12 +26,17 @@ def searched(contest: Contest, dataset: str) -> list[Entrant]:
     found = []
     for role in ("baseline", "candidate", "reference"):
         for ranker in _on(dataset, getattr(contest, role)):
-            points = grid(ranker.all_settings())
-            if role == "reference" and len(points) == 1:
+            if role == "reference" and not has_choice(ranker):
                 continue
+            points = grid(ranker.all_settings())
             for (settings, label), (user, stop) in product(points, contest.cells):
                 found.append(Entrant(role, ranker.title, ranker.name, settings, label, user, stop))
     return found
+
+
+def has_choice(ranker: RankerConfig) -> bool:
+    """Whether there is more than one setting of a ranker."""
+    return len(grid(ranker.all_settings())) > 1
 
 
 def evaluated(contest: Contest, chosen: Mapping[str, Any], dataset: str) -> list[Entrant]:
@@ -46,13 +51,14 @@ def evaluated(contest: Contest, chosen: Mapping[str, Any], dataset: str) -> list
 def under(
     contest: Contest, robust: RobustConfig, chosen: Mapping[str, Any], dataset: str
 ) -> list[Entrant]:
-    """The same under another condition, with settings tuned in the nearest cell."""
+    """The same under another condition, tuned in the nearest cell; references stay away."""
     return [
         one
         for user, stop in product(robust.users, robust.stop)
         for one in _field(
             contest, chosen, dataset, user, stop, nearest(contest, user, stop), robust.name
         )
+        if one.role != "reference"
     ]
 
 

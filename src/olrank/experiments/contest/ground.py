@@ -11,6 +11,7 @@ from typing import Any
 from olrank.errors import ConfigError
 from olrank.experiments.contest.arena import Arena
 from olrank.experiments.contest.config import Contest
+from olrank.experiments.contest.entrants import has_choice
 from olrank.experiments.rows import files
 from olrank.experiments.running.machine import machine, versions
 from olrank.experiments.running.progress import Reporter, Silent
@@ -41,12 +42,19 @@ class Ground:
         """All of the config that a stage's rows follow from."""
         whole = self.contest.model_dump(mode="json")
         measured = {name: whole["evaluate"][name] for name in ("k", "gamma", "empty")}
-        shared = {name: whole[name] for name in ("data", "baseline", "reference")}
+        shared = {name: whole[name] for name in ("data", "baseline")}
+        searched = [
+            told
+            for ranker, told in zip(self.contest.reference, whole["reference"], strict=True)
+            if has_choice(ranker)
+        ]
         own = {
-            "search": {name: whole[name] for name in ("search", "candidate")},
-            "evaluate": {"evaluate": whole["evaluate"]},
+            "search": {
+                "reference": searched, **{name: whole[name] for name in ("search", "candidate")},
+            },
+            "evaluate": {name: whole[name] for name in ("reference", "evaluate")},
             "robust": {"robust": whole["robust"]},
-        }
+        }  # fmt: skip
         return {**shared, **measured, **own[stage]}
 
     def record(self, stage: str) -> dict[str, Any] | None:

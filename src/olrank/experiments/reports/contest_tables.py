@@ -45,7 +45,21 @@ def _verdict(found: Found) -> list[str]:
             f"in {counts['online_passes']} of {n}; offline non-inferior to every baseline in "
             f"{counts['offline_passes']} of {n}, and in the mean over cells {mean}."
         )
-    return [*lines, "", *_failing(found)]
+    return [*lines, "", *_one_by_one(found), "", *_failing(found)]
+
+
+def _one_by_one(found: Found) -> list[str]:
+    """How single comparisons came out: a cell needs all of them at once."""
+    against = found.compared[LEFT_OUT].filter(role="baseline")
+    told = []
+    for metric in ("online", "offline"):
+        here = against.filter(metric=metric)
+        ahead, behind = int((here["low"] > 0).sum()), int((here["high"] < 0).sum())
+        told.append(f"{metric} it is ahead in {ahead}, behind in {behind} of {len(here)}")
+    return [
+        f"{LEFT_OUT} and one baseline at a time, by single 95% intervals: {'; '.join(told)}; the "
+        "rest is undecided."
+    ]
 
 
 def _is_baseline(found: Found, rival: str) -> bool:
