@@ -18,7 +18,7 @@ SHOWCASE := experiments/default
 help: ## say what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(INSTALLED) ## compare the paper's rankers on built-in data; a table, and figures in results/
+run: $(INSTALLED) ## compare our ranker and the paper's on built-in data; a table, and figures in results/
 	@$(BIN)/olrank run
 
 test: check ## lint, types, import layers, then every test

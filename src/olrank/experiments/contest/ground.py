@@ -16,6 +16,11 @@ from olrank.experiments.rows import files
 from olrank.experiments.running.machine import machine, versions
 from olrank.experiments.running.progress import Reporter, Silent
 
+_ASKED = {
+    "search": ("search", "candidate", "reference"),
+    "evaluate": ("evaluate", "reference"),
+    "robust": ("robust",),
+}
 _RECORDS = {"search": "search.json", "evaluate": "run.json", "robust": "robust.json"}
 
 
@@ -42,20 +47,10 @@ class Ground:
         """All of the config that a stage's rows follow from."""
         whole = self.contest.model_dump(mode="json")
         measured = {name: whole["evaluate"][name] for name in ("k", "gamma", "empty")}
-        shared = {name: whole[name] for name in ("data", "baseline")}
-        searched = [
-            told
-            for ranker, told in zip(self.contest.reference, whole["reference"], strict=True)
-            if has_choice(ranker)
-        ]
-        own = {
-            "search": {
-                "reference": searched, **{name: whole[name] for name in ("search", "candidate")},
-            },
-            "evaluate": {name: whole[name] for name in ("reference", "evaluate")},
-            "robust": {"robust": whole["robust"]},
-        }  # fmt: skip
-        return {**shared, **measured, **own[stage]}
+        if stage == "search":
+            searched = [one for one in self.contest.reference if has_choice(one)]
+            whole["reference"] = [one.model_dump(mode="json") for one in searched]
+        return {name: whole[name] for name in ("data", "baseline", *_ASKED[stage])} | measured
 
     def record(self, stage: str) -> dict[str, Any] | None:
         """What a finished stage said of itself."""
