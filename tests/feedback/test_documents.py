@@ -16,15 +16,16 @@ READS = np.array([1.0, 0.8, 0.3])
 
 
 def learned(table=None, rows=(0, 1, 2), slopes=SLOPES, reads=READS, size=64, prior=2.0):
-    table = documents.empty(size) if table is None else table
-    return documents.learn(table, X[list(rows)], slopes, CURVATURES, reads, prior)
+    table = documents.empty(size, prior) if table is None else table
+    return documents.learn(table, X[list(rows)], slopes, CURVATURES, reads)
 
 
 def test_nobody_is_known_at_first_and_strangers_never_are():
-    for table in (documents.empty(64), learned()):
+    for table in (documents.empty(64, 2.0), learned()):
         known = documents.look_up(table, X[3:])
-        for values in known:
+        for values in (known.effects, known.precisions, known.reads):
             np.testing.assert_array_equal(values, np.zeros(3))
+        np.testing.assert_array_equal(known.shares, np.ones(3))
 
 
 def test_an_impression_is_one_newton_step_for_each_document():
@@ -32,6 +33,7 @@ def test_an_impression_is_one_newton_step_for_each_document():
     np.testing.assert_allclose(known.effects, SLOPES / (2.0 + CURVATURES), rtol=1e-12)
     np.testing.assert_allclose(known.precisions, CURVATURES, rtol=1e-12)
     np.testing.assert_allclose(known.reads, READS, rtol=1e-12)
+    np.testing.assert_allclose(known.shares, 2.0 / (2.0 + CURVATURES), rtol=1e-12)
     again = documents.look_up(learned(learned(), rows=(2, 0, 1)), X[:1])
     expected = 0.5 / 2.25 - 0.2 / (2.0 + 0.25 + 0.2)  # now at the second slot
     np.testing.assert_allclose(again.effects, [expected], rtol=1e-12)
@@ -47,7 +49,8 @@ def test_a_document_is_known_again_wherever_it_stands_and_in_single_precision():
 
 def test_both_zeros_are_one():
     zeros = jnp.zeros((1, 3))
-    table = documents.learn(documents.empty(64), zeros, SLOPES[:1], CURVATURES[:1], READS[:1], 2.0)
+    table = documents.empty(64, 2.0)
+    table = documents.learn(table, zeros, SLOPES[:1], CURVATURES[:1], READS[:1])
     assert documents.look_up(table, -zeros).effects[0] != 0
 
 
@@ -79,11 +82,11 @@ def test_documents_that_look_the_same_learn_as_one():
 def test_many_reads_end_near_the_best_effect_of_the_mixed_model():
     """One document, read 200 times and clicked in 150 of them, prior variance 1/2."""
     clicks = np.random.default_rng(0).permutation(np.arange(200) < 150)
-    table = documents.empty(64)
+    table = documents.empty(64, 2.0)
     for clicked in clicks:
         known = documents.look_up(table, X[:1])
         p = jax.nn.sigmoid(known.effects)
-        table = documents.learn(table, X[:1], clicked - p, p * (1 - p), jnp.ones(1), 2.0)
+        table = documents.learn(table, X[:1], clicked - p, p * (1 - p), jnp.ones(1))
     best = 0.0
     for _ in range(50):  # Newton's method on the whole log-posterior
         p = 1 / (1 + np.exp(-best))
@@ -101,13 +104,51 @@ def test_places_and_fingerprints_are_spread_evenly():
 
 
 def test_reads_of_new_documents_are_worth_one_each_and_of_known_ones_less():
-    assert documents.worth(documents.empty(8), 2.0) == 1.0
+    assert documents.worth(documents.empty(8, 2.0)) == 1.0
     table = learned()
     shares = 2.0 / (2.0 + CURVATURES)
     np.testing.assert_allclose(
-        documents.worth(table, 2.0), np.sum(READS * shares) / np.sum(READS), rtol=1e-12
+        documents.worth(table), np.sum(READS * shares) / np.sum(READS), rtol=1e-12
     )
-    assert documents.worth(learned(table), 2.0) < documents.worth(table, 2.0) < 1.0
+    assert documents.worth(learned(table)) < documents.worth(table) < 1.0
+
+
+def test_effects_follow_at_once_when_their_variance_is_thought_to_be_another():
+    table = learned(learned(), rows=(2, 0, 1))
+    tighter = learned(learned(prior=8.0), rows=(2, 0, 1))
+    moved = table._replace(prior=jnp.asarray(8.0))
+    first, other = (documents.look_up(one, X[:3]) for one in (moved, tighter))
+    # One read says the same under every prior; the second is taken where the first has led.
+    assert np.all(np.abs(first.effects) < 0.5 * np.abs(documents.look_up(table, X[:3]).effects))
+    np.testing.assert_allclose(first.effects, other.effects, atol=0.02)
+    np.testing.assert_allclose(first.shares, other.shares, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("spread", "low", "high"), [(0.2, 8, 25), (0.7, 1.7, 3), (1.5, 0.4, 0.8)])
+def test_the_variance_is_estimated_from_what_users_say(spread, low, high):
+    """800 documents, read 30 times each; the first guess, 1/2, counts where reads say little."""
+    rng, n = np.random.default_rng(3), 800
+    x = rng.random((n, 3), np.float32)
+    own = spread * rng.normal(size=n)
+    clicked = rng.random((30, n)) < 1 / (1 + np.exp(-own))
+
+    @jax.jit
+    def read(table, clicks):
+        p = jax.nn.sigmoid(documents.look_up(table, x).effects)
+        table = documents.learn(table, x, clicks - p, p * (1 - p), jnp.ones(n))
+        return documents.estimated(table, jnp.asarray(2.0))
+
+    table = documents.empty(1 << 20, 2.0)
+    for clicks in clicked:
+        table = read(table, clicks)
+    for _ in range(50):
+        table = documents.estimated(table, jnp.asarray(2.0))
+    assert low < float(table.prior) < high
+
+
+def test_nobody_known_leaves_the_first_guess():
+    table = documents.estimated(documents.empty(8, 7.0), jnp.asarray(2.0))
+    assert float(table.prior) == pytest.approx(2.0)
 
 
 def test_a_mark_is_of_the_documents_and_not_of_their_order_or_padding():

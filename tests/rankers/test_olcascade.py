@@ -1,5 +1,7 @@
 """olCascade: what an impression leaves in the network, in A_t and in the habits."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -174,7 +176,7 @@ def test_within_lists_only_differences_move_the_network():
 
         return total(theta), np.asarray(jax.grad(total)(theta))
 
-    value, bound = slope(olcascade._loss_within_lists)
+    value, bound = slope(partial(olcascade._loss_within_lists, olcascade._at_mean))
     shown = np.array([0, 3, 2])
     theta = theta.at[shown].add(-theta[shown].mean())
     level, free = slope(olcascade.CASCADE.loss)
@@ -182,6 +184,53 @@ def test_within_lists_only_differences_move_the_network():
     expected = np.zeros(6)
     expected[shown] = free[shown] - free[shown].mean()
     np.testing.assert_allclose(bound, expected, atol=1e-12)
+
+
+def test_a_fitted_level_takes_what_all_documents_of_a_list_share():
+    rows = Rows(jnp.eye(6), None)
+    seen, none = jnp.ones((1, 4), bool), jnp.zeros(1, bool)
+    theta, keep = jnp.array([0.3, -0.2, 0.5, 0.1, 0.9, -0.4]), jnp.ones(1, bool)
+
+    def slope(level, clicks):
+        clicks = jnp.asarray([clicks])
+        batch = Batch(jnp.array([[0, 1, 2, 3]]), clicks, seen, none, cascade.FIRST_GUESS)
+        loss = partial(olcascade._loss_within_lists, olcascade._PLACES[level])
+        found = jax.grad(lambda x: loss(lambda f: f @ x, batch, keep, rows)[0])(theta)
+        return np.asarray(found)
+
+    # Where everything is clicked, nothing tells the documents apart but that the higher scores
+    # leave less to explain; at a level that explains the clicks, less still.
+    for clicks in ([1.0, 1, 1, 1], [1.0, 1, 0, 1]):
+        fitted, mean = slope("fitted", clicks), slope("mean", clicks)
+        assert abs(fitted.sum()) < 1e-12
+        assert np.any(np.abs(fitted - mean) > 1e-3)
+    assert np.abs(slope("fitted", [1.0, 1, 1, 1])).max() < np.abs(slope("mean", [1.0] * 4)).max()
+
+
+def test_the_variance_of_effects_is_estimated_where_the_design_says_so():
+    given, estimated = (
+        learned(*started(documents=64, effect_variance=rule), [0, 1, 2, 3], [0, 1, 0, 1])
+        for rule in ("given", "estimated")
+    )
+    prior = float(given.numbers.effect_prior)
+    assert float(given.documents.prior) == prior
+    np.testing.assert_allclose(given.documents.evidence, estimated.documents.evidence)
+    expected = documents.estimated(given.documents, given.numbers.effect_prior).prior
+    np.testing.assert_allclose(estimated.documents.prior, expected)
+    assert float(expected) != prior
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"level": "high"}, "level"),
+        ({"effect_variance": "none"}, "effect variance"),
+        ({"level": "fitted"}, "within_lists = true"),
+    ],
+)
+def test_unknown_rules_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        olcascade.olcascade(olcascade.Design(**settings))
 
 
 def test_within_lists_habits_and_effects_do_not_know_the_level_of_a_list():
@@ -193,8 +242,8 @@ def test_within_lists_habits_and_effects_do_not_know_the_level_of_a_list():
     low, high = (ranker.learn(one, jax.random.key(9), impression, rows) for one in (state, raised))
     for one, other in zip(low.history.habits, high.history.habits, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)  # rows are single precision
-    np.testing.assert_allclose(low.documents.effects, high.documents.effects, atol=1e-6)
-    assert float(jnp.abs(low.documents.effects).max()) > 1e-3
+    np.testing.assert_allclose(low.documents.evidence, high.documents.evidence, atol=1e-6)
+    assert float(jnp.abs(low.documents.evidence).max()) > 1e-3
 
 
 def test_the_pull_is_divided_by_what_the_impressions_are_worth():

@@ -53,6 +53,16 @@ def test_what_serves_is_the_weighted_mean_of_lines_and_networks_beside_the_netwo
     np.testing.assert_allclose(others.weights, of_nets, rtol=1e-12)
 
 
+def test_averaged_experts_serve_and_descent_goes_on_from_the_last_ones():
+    ranker, state = started(average=True, averaging=0.9, steps=3)
+    first = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    after = learned(ranker, first, [4, 5, 0, 1], [1, 0, 0, 1])
+    served = jax.tree.map(lambda old, new: (2 * old + new) / 3, first.theta, after.last)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-9), after.theta, served)
+    moved = jax.tree.map(lambda x, y: float(jnp.abs(x - y).max()), after.theta[1], after.last[1])
+    assert max(jax.tree.leaves(moved)) > 1e-6
+
+
 def test_a_line_takes_the_step_that_its_pull_and_the_steepness_allow():
     ranker, state = started()
     after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
@@ -100,7 +110,7 @@ def test_lists_that_are_held_out_are_evidence_and_teach_effects_alone():
     judged = learned(ranker, state, [2, 3, 4, 5], [0, 1, 0, 1], memo=HELD_OUT)
     assert float(jnp.abs(judged.history.experts.judged).max()) > 1e-6
     assert judged.history.held_out.tolist() == [False, True, False, False, False]
-    assert float(jnp.abs(judged.documents.effects - state.documents.effects).max()) > 1e-3
+    assert float(jnp.abs(judged.documents.evidence - state.documents.evidence).max()) > 1e-3
 
 
 def test_only_lists_that_are_held_out_are_left_out_of_the_loss():
@@ -109,10 +119,9 @@ def test_only_lists_that_are_held_out_are_left_out_of_the_loss():
         state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0], memo=memo)
     batch = gather(state.history, jnp.arange(2))
     loss = olcascade._loss_to_experts
-    numbers = state.numbers
-    teaching = weighed.Teaching(state.documents, numbers.effect_prior, jnp.ones(()), jnp.zeros(()))
+    teaching = weighed.Teaching(state.documents, jnp.ones(()), jnp.zeros(()))
     score = partial(experts.line, jnp.arange(1.0, D + 1))
-    found, n = loss(teaching, score, batch, jnp.ones(2, bool), ROWS)
+    found, n = loss(olcascade._at_mean, teaching, score, batch, jnp.ones(2, bool), ROWS)
     scores = cascade.levelled(score(ROWS.features[:4]), jnp.ones(4, bool))
     clicks, habits = jnp.array([0.0, 1, 0, 0]), state.history.habits
     expected = -cascade.log_likelihood(scores, clicks, jnp.ones(4, bool), habits)
@@ -130,14 +139,17 @@ def test_a_document_that_is_known_teaches_by_what_it_is_worth():
     assert shares[0] < 0.9
     assert shares[3] == 1.0
     for novelty, expected in ((0.0, np.ones(4)), (1.0, shares / 0.5)):
-        teaching = weighed.Teaching(state.documents, prior, worth, jnp.asarray(novelty))
+        teaching = weighed.Teaching(state.documents, worth, jnp.asarray(novelty))
         np.testing.assert_allclose(weighed.weights(teaching, ROWS.features[:4]), expected)
 
     seen, clicks, habits = jnp.ones(4, bool), jnp.array([0.0, 1, 0, 0]), state.history.habits
     batch = Batch(jnp.arange(4)[None], clicks[None], seen[None], jnp.zeros(1, bool), habits)
 
     def taught(scores):
-        return olcascade._loss_to_experts(teaching, lambda _: scores, batch, seen[:1], ROWS)[0]
+        place = olcascade._at_mean
+        return olcascade._loss_to_experts(place, teaching, lambda _: scores, batch, seen[:1], ROWS)[
+            0
+        ]
 
     def plain(scores):
         return -cascade.log_likelihood(scores, clicks, seen, habits)

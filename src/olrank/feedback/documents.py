@@ -12,6 +12,11 @@ the slope s_i and the curvature c_i of the impression's log-likelihood in the sc
 
     precision_i <- precision_i + c_i,     b_i <- b_i + s_i / (1 / variance + precision_i).
 
+What is stored is the evidence b_i (1 / variance + precision_i), to which such a step adds
+s_i + c_i b_i: then effects follow at once when the variance is thought to be another one. It may be
+estimated (`estimated`): users whose clicks say little give effects that are mostly noise, and what
+is noise must be held back more.
+
 They lie in a table of fixed size. A document's features, bit by bit, say where it lies and what its
 fingerprint is; a document that finds another one in its place takes the place over.
 """
@@ -29,6 +34,7 @@ import numpy.typing as npt
 from olrank.types import Array
 
 _NOBODY = np.uint32(0xFFFFFFFF)  # no fingerprint is higher
+_GUESS_WORTH = 20.0  # known documents that the first guess of their variance weighs as much as
 
 
 class Documents(NamedTuple):
@@ -36,36 +42,50 @@ class Documents(NamedTuple):
 
     Attributes:
         fingerprints: [size] uint32, of the document that each place belongs to; 0 for none.
-        effects: [size] b.
+        evidence: [size] b (prior + precision).
         precisions: [size] curvature seen so far, without the prior.
         reads: [size] how often each was read, in the weights that A_t takes them with.
+        prior: 1 / variance of effects.
     """
 
     fingerprints: Array
-    effects: Array
+    evidence: Array
     precisions: Array
     reads: Array
+    prior: Array
 
 
 class Known(NamedTuple):
-    """What the table says of some documents, [n] each: their effects, precisions and reads."""
+    """What the table says of some documents, [n] each: their effects, precisions and reads.
+
+    `shares` is how much of each score is left to what holds for all documents; 1 for unknown ones.
+    With a precision of P about its own effect, a document's score follows the network's by
+    prior / (prior + P), and all its reads together are worth that share of as many reads of
+    documents that nobody knew.
+    """
 
     effects: Array
     precisions: Array
     reads: Array
+    shares: Array
 
 
-def empty(size: int) -> Documents:
+def empty(size: int, prior: Array) -> Documents:
     """Nothing known yet."""
     zeros = jnp.zeros(size, jnp.result_type(float))
-    return Documents(jnp.zeros(size, jnp.uint32), zeros, jnp.array(zeros), jnp.array(zeros))
+    # One array each: donated buffers must not alias.
+    own = jnp.array(prior, zeros.dtype, copy=True)
+    return Documents(jnp.zeros(size, jnp.uint32), zeros, jnp.array(zeros), jnp.array(zeros), own)
 
 
 def look_up(documents: Documents, features: Array) -> Known:
     """What is known of the documents with these features [n, n_features]."""
-    places, prints = _where(features, documents.effects.shape[0])
+    places, prints = _where(features, documents.evidence.shape[0])
     found = documents.fingerprints[places] == prints
-    return Known(*(jnp.where(found, table[places], 0.0) for table in documents[1:]))
+    columns = (documents.evidence, documents.precisions, documents.reads)
+    evidence, precisions, reads = (jnp.where(found, column[places], 0.0) for column in columns)
+    whole = documents.prior + precisions
+    return Known(evidence / whole, precisions, reads, documents.prior / whole)
 
 
 def mark(features: Array, counted: Array) -> Array:
@@ -79,23 +99,12 @@ def mark(features: Array, counted: Array) -> Array:
     return jnp.min(prints, where=counted, initial=_NOBODY)
 
 
-def shares(known: Known, prior: Array) -> Array:
-    """[n] how much of each score is left to what holds for all documents; 1 for unknown ones.
-
-    With a precision of P about its own effect, a document's score follows the network's by
-    prior / (prior + P), and all its reads together are worth that share of as many reads of
-    documents that nobody knew.
-    """
-    return prior / (prior + known.precisions)
-
-
 def learn(
     documents: Documents,
     features: Array,
     slopes: Array,
     curvatures: Array,
     reads: Array,
-    prior: Array,
 ) -> Documents:
     """The table after an impression.
 
@@ -105,35 +114,49 @@ def learn(
         slopes: [k] of the log-likelihood in each score.
         curvatures: [k] likewise, not negative.
         reads: [k] how much each adds to what A_t knows; 0 leaves the document as it is.
-        prior: 1 / variance of effects.
     """
-    size = documents.effects.shape[0]
+    size = documents.evidence.shape[0]
     places, prints = _where(features, size)
     known, is_read = look_up(documents, features), reads > 0
     # Documents that look the same are one; of two that want one place, the upper one gets it.
     together = is_read[None, :] & (places[:, None] == places[None, :])
     same = (together & (prints[:, None] == prints[None, :])).astype(slopes.dtype)
     precisions = known.precisions + same @ curvatures
-    effects = known.effects + (same @ slopes) / (prior + precisions)
+    evidence = known.effects * (documents.prior + precisions) + same @ slopes
     first = jnp.argmax(together, axis=1)
     # An index past the end drops the write.
     at = jnp.where(is_read & (prints == prints[first]), places, size)
     return Documents(
         documents.fingerprints.at[at].set(prints, mode="drop"),
-        documents.effects.at[at].set(effects, mode="drop"),
+        documents.evidence.at[at].set(evidence, mode="drop"),
         documents.precisions.at[at].set(precisions, mode="drop"),
         documents.reads.at[at].set(known.reads + same @ reads, mode="drop"),
+        documents.prior,
     )
 
 
-def worth(documents: Documents, prior: Array) -> Array:
+def estimated(documents: Documents, guess: Array) -> Documents:
+    """The table with a variance that explains its effects better: expectation-maximisation.
+
+    Each round makes one step: the mean over known documents of what b squared is expected to be,
+    with the variance 1 / `guess` counted as that of some documents more.
+    """
+    whole = documents.prior + documents.precisions
+    squares = (documents.evidence / whole) ** 2 + 1.0 / whole
+    known = documents.precisions > 0
+    total = jnp.sum(jnp.where(known, squares, 0.0)) + _GUESS_WORTH / guess
+    return documents._replace(prior=(jnp.sum(known) + _GUESS_WORTH) / total)
+
+
+def worth(documents: Documents) -> Array:
     """What one read is worth as evidence about documents that nobody has read yet, in (0, 1].
 
     All reads of a document share its effect b, so that together they say no more about others than
-    one look at f + b would (see `shares`). The mean over all reads; 1 before the first.
+    one look at f + b would (see `Known`). The mean over all reads; 1 before the first.
     """
     n_reads = jnp.sum(documents.reads)
-    counted = jnp.sum(documents.reads * shares(Known(*documents[1:]), prior))
+    shares = documents.prior / (documents.prior + documents.precisions)
+    counted = jnp.sum(documents.reads * shares)
     return jnp.where(n_reads > 0, counted / jnp.where(n_reads > 0, n_reads, 1.0), 1.0)
 
 

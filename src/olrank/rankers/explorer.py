@@ -50,7 +50,8 @@ class Numbers(NamedTuple):
         horizon: T in eps(m).
         linear_pull: the pull of the linear part, where there is one.
         averaging: share of the old average that a round keeps, where parameters are averaged.
-        effect_prior: 1 / variance of documents' own effects, where they are kept.
+        effect_prior: 1 / variance of documents' own effects, where they are kept; a first guess
+            where it is estimated.
         trust: in judgements on experts, where there are any; with 0 all weigh the same.
         novelty: where there are experts, the power of a document's share (feedback.documents) that
             it teaches them with: 0 for every read alike, 1 for all reads of one like one look.
@@ -388,7 +389,7 @@ def initial_state(
         confidence=way.init(n_params, numbers.prior),
         history=history,
         numbers=numbers,
-        documents=() if size is None else documents.empty(size),
+        documents=() if size is None else documents.empty(size, numbers.effect_prior),
         spread=jnp.zeros((), dtype) if rule == "spread" else (),
     )
 

@@ -21,7 +21,10 @@ impressions that all of them are worth, not by how many there were.
 
 With `within_lists`, only differences within a list count: scores are taken less their mean over the
 list wherever clicks are explained. Lists differ in how much is clicked in them, and the bias is one
-for all: what would bring them to one level would be learned as if features were the reason.
+for all: what would bring them to one level would be learned as if features were the reason. With
+`level = "fitted"` the loss then puts each list at the level that its clicks ask for: a list of good
+documents only is clicked all over, and at the level of all lists that would look as if each of them
+were better than its score says.
 
 With `experts`, the line beside the network is not fitted with it: lines that are pulled to zero
 more or less, and networks that are more or less free, are weighed by what they foretell
@@ -31,12 +34,14 @@ judged teach nobody but the documents' own effects.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from olrank.errors import ConfigError, unknown_name
 from olrank.feedback import cascade, documents, experts, pairs
 from olrank.feedback import history as ring
 from olrank.feedback.impressions import Batch, Memory, empty, gather, with_impression
@@ -53,8 +58,8 @@ class Design(NamedTuple):
     """Settings that change shapes or code; see explorer.Design for what they mean.
 
     `history_batch` counts impressions. `documents` is the size of the table of documents' own
-    effects (feedback.documents); none are kept when None. `within_lists` and `experts` are
-    explained above.
+    effects (feedback.documents); none are kept when None. Their variance is "given" by effect_prior
+    or "estimated". `within_lists`, `level` ("mean" or "fitted") and `experts` are explained above.
     """
 
     k: int = 10
@@ -76,26 +81,28 @@ class Design(NamedTuple):
     epochs: int | None = None
     average: bool = False
     documents: int | None = None
+    effect_variance: str = "given"
     within_lists: bool = False
+    level: str = "mean"
     experts: bool = False
 
 
 def olcascade(design: Design) -> Ranker:
     """Explores like the paper's Algorithm 1, and learns from click patterns."""
     weighed.check(design)
+    _check(design)
     net = explorer.choose_net(design)
-    objective = CASCADE
+    objective, place = CASCADE, _PLACES[design.level]
     if design.within_lists:
-        objective = CASCADE._replace(loss=_loss_within_lists)
+        objective = CASCADE._replace(loss=partial(_loss_within_lists, place))
     fit_to = weighed.fit if design.experts else fit_by_descent
 
     def taught(state: explorer.State) -> descent.Objective:
         """What a state's history is fitted by."""
         if not design.experts:
             return objective
-        numbers, worth = state.numbers, state.history.worth
-        teaches = weighed.Teaching(state.documents, numbers.effect_prior, worth, numbers.novelty)
-        return objective._replace(loss=partial(_loss_to_experts, teaches))
+        teaches = weighed.Teaching(state.documents, state.history.worth, state.numbers.novelty)
+        return objective._replace(loss=partial(_loss_to_experts, place, teaches))
 
     def fit(key: Key, state: explorer.State, rows: Rows) -> tuple[PyTree, PyTree]:
         return fit_to(design, net, taught(state))(key, state, rows)
@@ -128,12 +135,23 @@ def olcascade(design: Design) -> Ranker:
         known = state.documents
         if design.documents is not None:
             slopes = jax.grad(cascade.log_likelihood)(scores, clicks, seen, memory.habits)
-            prior = state.numbers.effect_prior
-            known = documents.learn(known, shown, slopes, curvatures, weights, prior)
-            memory = memory._replace(worth=documents.worth(known, prior))
+            known = documents.learn(known, shown, slopes, curvatures, weights)
+            if design.effect_variance == "estimated":
+                known = documents.estimated(known, state.numbers.effect_prior)
+            memory = memory._replace(worth=documents.worth(known))
         return explorer.Lesson(memory, lambda g: _centred(g, weights), weights, known)
 
     return explorer.explorer(design, net, fit, lesson, partial(_nothing, design))
+
+
+def _check(design: Design) -> None:
+    for name, known in (("effect_variance", ("given", "estimated")), ("level", tuple(_PLACES))):
+        if getattr(design, name) not in known:
+            raise unknown_name(name.replace("_", " "), getattr(design, name), known)
+    if design.level == "fitted" and not design.within_lists:
+        raise ConfigError(
+            'level: "fitted" goes with within_lists = true; else levels are compared, not fitted.'
+        )
 
 
 def _centred(g: Array, weights: Array) -> Array:
@@ -167,19 +185,45 @@ def _cascade_loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Ar
     return _loss(_scores(score, batch, rows), batch, keep)
 
 
-def _loss_within_lists(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Array, Array]:
+def _at_mean(scores: Array, batch: Batch, weights: Array) -> Array:
+    return cascade.levelled(scores, batch.seen)
+
+
+def _at_fitted(scores: Array, batch: Batch, weights: Array) -> Array:
+    return jax.vmap(cascade.placed, (0, 0, 0, None, 0))(
+        scores, batch.clicks, batch.seen, batch.habits, weights
+    )
+
+
+Place = Callable[[Array, Batch, Array], Array]
+"""(scores [n, k], their lists, weights [n, k]) -> [n, k] scores at the levels of their lists."""
+
+_PLACES: dict[str, Place] = {"mean": _at_mean, "fitted": _at_fitted}
+
+
+def _loss_within_lists(
+    place: Place, score: Any, batch: Batch, keep: Array, rows: Rows
+) -> tuple[Array, Array]:
     """The same loss, blind to what moves all scores of a list alike."""
-    return _loss(cascade.levelled(_scores(score, batch, rows), batch.seen), batch, keep)
+    scores = _scores(score, batch, rows)
+    return _loss(place(scores, batch, jnp.ones_like(scores)), batch, keep)
 
 
 def _loss_to_experts(
-    teaching: weighed.Teaching, score: Any, batch: Batch, keep: Array, rows: Rows
+    place: Place,
+    teaching: weighed.Teaching,
+    score: Any,
+    batch: Batch,
+    keep: Array,
+    rows: Rows,
 ) -> tuple[Array, Array]:
     """That loss on lists that are not held out; documents teach by what they are worth."""
-    scores = cascade.levelled(_scores(score, batch, rows), batch.seen)
+    scores = _scores(score, batch, rows)
     weights = weighed.weights(teaching, rows.features[batch.rows.reshape(-1)])
+    weights = weights.reshape(scores.shape)
+    scores = place(scores, batch, weights)
     fixed = jax.lax.stop_gradient(scores)
-    taught = fixed + weights.reshape(scores.shape) * (scores - fixed)
+    taught = fixed + weights * (scores - fixed)
     return _loss(taught, batch, keep & ~batch.held_out)
 
 

@@ -32,13 +32,11 @@ class Teaching(NamedTuple):
 
     Attributes:
         table: the documents' own effects.
-        prior: 1 / variance of effects.
         worth: of an impression as evidence about new documents.
         novelty: power of a document's share.
     """
 
     table: documents.Documents
-    prior: Array
     worth: Array
     novelty: Array
 
@@ -46,7 +44,7 @@ class Teaching(NamedTuple):
 def weights(teaching: Teaching, features: Array) -> Array:
     """[n] what the gradient in each document's score is multiplied with; about 1 in the mean."""
     known = documents.look_up(teaching.table, features)
-    return (documents.shares(known, teaching.prior) / teaching.worth) ** teaching.novelty
+    return (known.shares / teaching.worth) ** teaching.novelty
 
 
 def check(design: Any) -> None:
@@ -116,8 +114,8 @@ def learn(
     nets = _each(expert_net(design).score)(state.theta[1].thetas, shown)
     scores = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
     served = choose_net(design).score(state.theta, shown)
-    own, prior = documents.look_up(state.documents, shown), state.numbers.effect_prior
-    foretold = experts.foretold(scores, served, own.effects, documents.shares(own, prior), seen)
+    own = documents.look_up(state.documents, shown)
+    foretold = experts.foretold(scores, served, own.effects, own.shares, seen)
     judged = experts.judge(known, foretold, impression.clicks, seen, memory.habits)
     held_out = is_held_out(impression, rows)
     known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
