@@ -201,6 +201,7 @@ class Stage(StrEnum):
     choose = "choose"
     evaluate = "evaluate"
     robust = "robust"
+    outside = "outside"
     report = "report"
 
 

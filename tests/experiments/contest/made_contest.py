@@ -1,11 +1,18 @@
-"""A small contest, and a measure whose every value is arithmetic."""
+"""A small contest, and measures whose every value is arithmetic."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 
 from olrank.engine.lockstep import evaluation_rounds
 from olrank.engine.measure import Curves
+from olrank.experiments.contest.config import parse_contest
+from olrank.experiments.contest.contest import run
+from olrank.experiments.contest.ground import Ground
+
+STAGES = ["search", "choose", "evaluate", "robust", "outside", "report"]
 
 CONTEST = """
 name = "trial"
@@ -51,6 +58,33 @@ settings = { learning_rate = 0.05 }
 """
 
 
+def ground(out: Path, text: str = CONTEST, **rest) -> Ground:
+    return Ground(parse_contest(text), out, device="cpu", **rest)
+
+
+def finished(out: Path) -> list[str]:
+    """Every stage, one after the other."""
+    return [run(ground(out)) for _ in STAGES]
+
+
+def small_files(folder: Path) -> str:
+    """CONTEST on files of few, short lists, one of the test part without a relevant document."""
+    rng = np.random.default_rng(0)
+    for part, n_queries in (("train", 30), ("validation", 5), ("test", 6)):
+        lines = [
+            f"{0 if (part, query) == ('test', 0) else rng.integers(3)} qid:{part}{query} "
+            + " ".join(f"{i}:{value:.3f}" for i, value in enumerate(rng.random(3), 1))
+            for query in range(n_queries)
+            for _ in range(6)
+        ]
+        (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
+    parts = ", ".join(
+        f'{part} = ["{folder / part}.txt"]' for part in ("train", "validation", "test")
+    )
+    made_up = 'synthetic = "small"\nqueries = [20, 8, 10]'
+    return CONTEST.replace(made_up, f"parts = {{ {parts} }}")
+
+
 def made_measure(ranker, data, held_out, lines, options, progress=None, *rest):
     """Higher rates rank better; seeds differ by a thousandth, queries by a hundredth."""
     at = np.asarray(options.evaluate_after or evaluation_rounds(options.rounds), np.int64)
@@ -68,3 +102,10 @@ def made_measure(ranker, data, held_out, lines, options, progress=None, *rest):
     if progress is not None:
         progress(options.rounds, options.rounds)
     return Curves(at, metrics, by_query)
+
+
+def made_by_query(fold, seeds, k=10, empty="skip"):
+    """LambdaMART's: .9, seeds differ by a thousandth, queries by a hundredth."""
+    n = fold.test.n_queries
+    spread = 0.01 * (np.arange(n) - (n - 1) / 2)
+    return (0.9 + 0.001 * np.asarray(seeds)[:, None] + spread).astype(np.float32)

@@ -10,7 +10,7 @@ from olrank.errors import ConfigError
 from olrank.experiments.contest.choose import choose
 from olrank.experiments.contest.config import parse_contest, read_contest
 from olrank.experiments.contest.entrants import searched
-from olrank.experiments.contest.ground import checksum
+from olrank.experiments.contest.ground import Ground, checksum
 from olrank.experiments.reports import chosen as chosen_page
 from olrank.experiments.rows.files import read_rows
 from olrank.rankers import table
@@ -104,6 +104,12 @@ def test_the_committed_contest_holds_all_baselines_of_the_paper():
     }
     away = {ranker.name: ranker.not_on for ranker in contest.baseline if ranker.not_on}
     assert away == {"pairrank": ["LightGBM_rank", "yahoo-shape"]}
+
+
+def test_every_stage_of_the_committed_contest_is_done_as_its_file_asks():
+    ground = Ground(read_contest(BEST / "contest.toml"), BEST)
+    assert ground.is_done("choose")
+    assert [x for x in ("search", "evaluate", "robust", "outside") if not ground.holds(x)] == []
 
 
 def test_what_the_committed_contest_chose_is_what_its_rows_say():

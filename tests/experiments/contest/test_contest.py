@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from experiments.contest.made_contest import CONTEST, made_measure
+from experiments.contest.made_contest import CONTEST, STAGES, finished, ground, small_files
 from typer.testing import CliRunner
 
 from olrank.cli import app
@@ -17,33 +17,8 @@ from olrank.errors import ConfigError, DataError, WaitingError
 from olrank.experiments.contest import arena, entrants, stages, tasks
 from olrank.experiments.contest.config import parse_contest
 from olrank.experiments.contest.contest import next_stage, run
-from olrank.experiments.contest.ground import Ground
 from olrank.experiments.reports.pages import fill
 from olrank.experiments.reports.verdicts import BEST, LEFT_OUT
-
-STAGES = ["search", "choose", "evaluate", "robust", "report"]
-
-
-@pytest.fixture
-def arithmetic(monkeypatch):
-    """Runs are arithmetic; gives the tasks that were run."""
-    ran: list[bare.Task] = []
-
-    def measure(*asked):
-        ran.append(bare.Task(*asked[:5]))
-        return made_measure(*asked)
-
-    monkeypatch.setattr(tasks, "measure", measure)
-    return ran
-
-
-def ground(out: Path, text: str = CONTEST, **rest) -> Ground:
-    return Ground(parse_contest(text), out, device="cpu", **rest)
-
-
-def finished(out: Path) -> list[str]:
-    """Every stage, one after the other."""
-    return [run(ground(out)) for _ in STAGES]
 
 
 def test_the_stages_follow_each_other_and_leave_what_they_say(arithmetic, tmp_path):
@@ -53,7 +28,7 @@ def test_the_stages_follow_each_other_and_leave_what_they_say(arithmetic, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {
         "search.parquet", "search.json", "chosen.json", "chosen.md", "rows.parquet",
         "curves.parquet", "queries.parquet", "run.json", "robust.parquet", "robust.json",
-        "table.md", "figures",
+        "outside.parquet", "outside.json", "table.md", "figures",
     }  # fmt: skip
     assert "search: done. Next: choose." in said
     chosen = json.loads((tmp_path / "chosen.json").read_text())
@@ -87,6 +62,7 @@ def test_only_what_a_stage_runs_makes_it_run_again(arithmetic, tmp_path):
     slower = CONTEST.replace("learning_rate = 0.05", "learning_rate = 0.04")
     assert next_stage(ground(tmp_path, slower)) == "evaluate"
     assert ground(tmp_path, slower).is_done("robust")
+    assert ground(tmp_path, slower).is_done("outside")
     two = CONTEST.replace("learning_rate = 0.05", "learning_rate = [0.05, 0.04]")
     assert next_stage(ground(tmp_path, two)) == "search"
 
@@ -138,7 +114,7 @@ def test_a_set_without_a_validation_part_gives_a_fifth_of_its_train_queries_to_t
 
 def test_the_test_parts_stay_closed_until_settings_are_chosen(arithmetic, tmp_path):
     run(ground(tmp_path), "search")
-    for stage in ("evaluate", "robust"):
+    for stage in ("evaluate", "robust", "outside"):
         with pytest.raises(ConfigError, match="stay closed until settings are chosen"):
             run(ground(tmp_path), stage)
 
@@ -279,24 +255,6 @@ def test_a_page_holds_the_verdict_of_the_rows_and_lists_what_fails(arithmetic, t
     assert "+0.200 (+0.200 to +0.200)" in table
 
 
-def small_files(folder: Path) -> str:
-    """CONTEST on files of few, short lists: one small program to compile."""
-    rng = np.random.default_rng(0)
-    for part, n_queries in (("train", 12), ("validation", 5), ("test", 6)):
-        lines = [
-            f"{rng.integers(3)} qid:{part}{query} "
-            + " ".join(f"{i}:{value:.3f}" for i, value in enumerate(rng.random(3), 1))
-            for query in range(n_queries)
-            for _ in range(6)
-        ]
-        (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
-    parts = ", ".join(
-        f'{part} = ["{folder / part}.txt"]' for part in ("train", "validation", "test")
-    )
-    made_up = 'synthetic = "small"\nqueries = [20, 8, 10]'
-    return CONTEST.replace(made_up, f"parts = {{ {parts} }}")
-
-
 def test_stages_run_on_a_bare_machine_and_queries_average_to_the_rows(tmp_path):
     """The engine itself, once."""
     text, jobs, there = small_files(tmp_path), tmp_path / "jobs", tmp_path / "there"
@@ -314,6 +272,7 @@ def test_stages_run_on_a_bare_machine_and_queries_average_to_the_rows(tmp_path):
     both = means.join(runs, on=key)
     assert len(both) == 2 * 2 * 4  # data sets, users, rankers
     assert both["by_query"].to_numpy() == pytest.approx(both["value"].to_numpy(), abs=1e-6)
+    assert queries["query"].unique().sort().to_list() == [1, 2, 3, 4, 5]  # 0 has nothing relevant
     record = json.loads((there / "run.json").read_text())
     assert record["parts"][0]["machine"]["device"] == "cpu"
 

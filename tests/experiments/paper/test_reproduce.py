@@ -11,9 +11,9 @@ import pytest
 from experiments.made_rows import made_rows
 
 from olrank.errors import ConfigError
-from olrank.experiments.paper import estimate, known_h, lambdamart, reproduce
+from olrank.experiments.paper import estimate, known_h, reproduce
 from olrank.experiments.paper.protocol import QUICK
-from olrank.experiments.running import jobs
+from olrank.experiments.running import jobs, lambdamart
 from olrank.experiments.running.progress import Load
 
 FEW = ("olranknet", "ollambdarank", "pairrank", "pdgd-linear")

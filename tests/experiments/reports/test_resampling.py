@@ -73,3 +73,32 @@ def test_rankers_with_different_queries_are_refused():
         drawn({("a", "1"): [1.0], ("b", "1"): [1.0, 2.0]}, {("a", "1"): [1.0], ("b", "1"): [1.0]})
     with pytest.raises(DataError, match="different rankers"):
         drawn({("a", "1"): [1.0]}, {("b", "1"): [1.0]})
+
+
+def outside(values, ranker="labels", ids=None):
+    made = frame("query", {(ranker, fold): of for fold, of in values.items()})
+    made = made.with_columns(user=pl.lit("-"), stop=pl.lit("-"))
+    return made if ids is None else made.with_columns(query=pl.Series(ids))
+
+
+def test_who_is_drawn_along_meets_the_same_queries_and_moves_no_bit_of_the_others():
+    rng = np.random.default_rng(5)
+    of = {fold: rng.random(n) for fold, n in (("1", 31), ("2", 17))}
+    # Ranker "a" has seeds that differ, "even" has none: what is drawn of it are queries alone.
+    queries = {("a", f): list(rng.random(len(of[f]))) for f in of}
+    queries |= {("even", f): list(of[f] - 0.1) for f in of}
+    seeds = {("a", f): [0.3, 0.6] for f in of} | {("even", f): [0.5, 0.5] for f in of}
+    both = frame("query", queries), frame("seed", seeds)
+    alone = resample(*both)["set"]
+    along = resample(*both, outside=outside({f: list(of[f]) for f in of}))["set"]
+    assert set(along) - set(alone) == {("labels", "-", "-")}
+    for who, drawn_alone in alone.items():
+        assert drawn_alone.tobytes() == along[who].tobytes()
+    difference = along["labels", "-", "-"] - alone["even", "perfect", "clicked"]
+    assert difference == pytest.approx(np.full(2000, 0.1))
+
+
+def test_who_is_drawn_along_must_have_the_same_queries():
+    both = frame("query", {("a", "1"): [0.1, 0.2]}), frame("seed", {("a", "1"): [0.1]})
+    with pytest.raises(DataError, match="other queries than the rows"):
+        resample(*both, outside=outside({"1": [0.1, 0.2]}, ids=[0, 2]))

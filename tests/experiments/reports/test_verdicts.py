@@ -156,6 +156,52 @@ def test_the_way_to_the_skyline_is_told_where_there_is_room():
     assert beside.closed(close, resampled).is_empty()
 
 
+def way(skyline: float | None, outside: dict[str, float], **more) -> pl.DataFrame:
+    """Ours .65, the baseline .6; whatever is drawn is as in the mean unless given."""
+    own = {} if skyline is None else {"skyline": [skyline]}
+    offline = {LEFT_OUT: [0.65], "a": [0.6], **own}
+    resampled = drawn(ours=[0.65, 0.65], a=[0.6, 0.6], **{x: 2 * y for x, y in own.items()})
+    resampled["set"] |= {(x, "-", "-"): np.array([y, y]) for x, y in outside.items()}
+    resampled["set"] |= {(x, "-", "-"): np.array(y) for x, y in more.items()}
+    made = rows(offline, {name: [1] for name in offline})
+    return beside.closed(made, resampled, outside={"set": outside, "other": {"labels": 1.0}})
+
+
+@pytest.mark.parametrize(
+    ("skyline", "outside", "better", "distance"),
+    [
+        (0.80, 0.70, "skyline", 0.2),
+        (0.70, 0.85, "labels", 0.25),
+        (0.55, 0.70, "labels", 0.1),  # ours is below the baseline
+        (None, 0.80, "labels", 0.2),
+    ],
+)
+def test_the_way_is_measured_to_the_better_skyline(skyline, outside, better, distance):
+    (line,) = way(skyline, {"labels": outside}).iter_rows(named=True)
+    assert line["skyline"] == better
+    assert line["distance"] == pytest.approx(distance)
+    assert line["share"] == pytest.approx(0.05 / distance)
+    assert (line["low"], line["high"]) == pytest.approx((0.05 / distance, 0.05 / distance))
+
+
+def test_no_skyline_or_none_with_room_has_no_line():
+    assert way(None, {}).is_empty()
+    assert way(0.61, {"labels": 0.615}).is_empty()
+
+
+def test_a_share_of_a_distance_that_may_be_nothing_has_no_bounds():
+    (line,) = way(None, {"labels": 0.7}, labels=[0.59, 0.81]).iter_rows(named=True)
+    assert (line["low"], line["high"]) == (-np.inf, np.inf)
+
+
+def test_folds_weigh_the_same_in_the_mean_of_who_is_outside():
+    values = {"1": [0.2, 0.4, 0.6, 0.8], "2": [0.9]}
+    lines = [("labels", "set", fold, x) for fold, several in values.items() for x in several]
+    made = pl.DataFrame(lines, ["ranker", "dataset", "fold", "value"], orient="row")
+    found = beside.outside_means(made)
+    assert found == {"set": {"labels": pytest.approx((0.5 + 0.9) / 2)}}
+
+
 def test_a_relative_difference_has_the_error_of_a_ratio():
     # Ours twice theirs in every run: no error at all.
     sure = beside.relative(np.array([2.0, 4.0]), np.array([1.0, 2.0]))

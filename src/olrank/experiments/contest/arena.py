@@ -48,6 +48,11 @@ class Arena(NamedTuple):
         """Of both parts."""
         return {"train": self.train.checksum, self.metric: self.judged.checksum}
 
+    @property
+    def used(self) -> tuple[str, str, dict[str, str]]:
+        """What a record says of it: data set, fold, checksums."""
+        return self.dataset, self.fold, self.checksums
+
 
 def search_arenas(contest: Contest) -> list[Arena]:
     """The first folds of every set, judged on their validation parts."""

@@ -1,14 +1,17 @@
-"""From stage to stage: search, choose, evaluate, robust, report.
+"""From stage to stage: search, choose, evaluate, robust, outside, report.
 
 Stage      Reads                      Leaves
 search     train and validation       search.parquet, search.json
 choose     search.parquet             chosen.json, chosen.md
 evaluate   chosen.json, test parts    rows.parquet, curves.parquet, queries.parquet, run.json
 robust     chosen.json, test parts    robust.parquet, robust.json
+outside    chosen.json, all parts     outside.parquet, outside.json
 report     all of these               table.md, figures
 
-The test parts are opened with a choice that is frozen: the records of `evaluate` and `robust` hold
-the checksum of chosen.json, and from then on another choice is refused in this folder.
+The test parts are opened with a choice that is frozen: the records of `evaluate`, `robust` and
+`outside` hold the checksum of chosen.json, and from then on another choice is refused in this
+folder. `outside` runs nothing of what was chosen, but what it says of the test parts must not move
+a choice either. Where LightGBM is not installed it counts as done, and the report goes without it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ _STAGES: dict[str, Callable[[Ground, stages.Say], None]] = {
     "choose": stages.choose,
     "evaluate": stages.evaluate,
     "robust": stages.robust,
+    "outside": stages.outside,
     "report": stages.report,
 }
 

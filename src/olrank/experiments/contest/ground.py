@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from olrank.errors import ConfigError
-from olrank.experiments.contest.arena import Arena
 from olrank.experiments.contest.config import Contest
 from olrank.experiments.contest.entrants import has_choice
 from olrank.experiments.rows import files
+from olrank.experiments.running import lambdamart
 from olrank.experiments.running.machine import machine, versions
 from olrank.experiments.running.progress import Reporter, Silent
 
@@ -21,7 +22,12 @@ _ASKED = {
     "evaluate": ("evaluate", "reference"),
     "robust": ("robust",),
 }
-_RECORDS = {"search": "search.json", "evaluate": "run.json", "robust": "robust.json"}
+_RECORDS = {
+    "search": "search.json",
+    "evaluate": "run.json",
+    "robust": "robust.json",
+    "outside": "outside.json",
+}
 
 
 @dataclass
@@ -47,6 +53,8 @@ class Ground:
         """All of the config that a stage's rows follow from."""
         whole = self.contest.model_dump(mode="json")
         measured = {name: whole["evaluate"][name] for name in ("k", "gamma", "empty")}
+        if stage == "outside":  # it meets neither users nor rivals
+            return {"data": whole["data"], "k": measured["k"], "empty": measured["empty"]}
         if stage == "search":
             searched = [one for one in self.contest.reference if has_choice(one)]
             whole["reference"] = [one.model_dump(mode="json") for one in searched]
@@ -80,6 +88,12 @@ class Ground:
             return True
         if stage == "robust" and not self.contest.robust:
             return True
+        if stage == "outside" and not lambdamart.available():
+            return True
+        return self.holds(stage)
+
+    def holds(self, stage: str) -> bool:
+        """Whether the record of a stage that runs something is of what the config asks for."""
         record = self.record(stage)
         if record is None or record["asked"] != self.asked(stage):
             return False
@@ -87,7 +101,7 @@ class Ground:
 
     def check_frozen(self, chosen_sha256: str) -> None:
         """Refuse another choice once test parts were opened with one."""
-        for stage in ("evaluate", "robust"):
+        for stage in ("evaluate", "robust", "outside"):
             record = self.record(stage)
             if record is not None and record["chosen_sha256"] != chosen_sha256:
                 raise ConfigError(
@@ -96,16 +110,29 @@ class Ground:
                     "another --out, and say so."
                 )
 
-    def write_record(self, stage: str, arenas: list[Arena], parts: list[dict[str, Any]]) -> None:
-        """Say what a finished stage was asked for, on what data, and what it took."""
+    def write_record(
+        self,
+        stage: str,
+        used: Iterable[tuple[str, str, dict[str, str]]],
+        parts: list[dict[str, Any]],
+        packages: Mapping[str, str] | None = None,
+    ) -> None:
+        """Say what a finished stage was asked for, on what data, and what it took.
+
+        Args:
+            stage: that is finished.
+            used: data set, fold and checksums of its parts, for every fold.
+            parts: what every part of the work says of itself.
+            packages: versions of those that this stage alone needs.
+        """
         data: dict[str, Any] = {}
-        for arena in arenas:
-            data.setdefault(arena.dataset, {})[arena.fold] = arena.checksums
+        for dataset, fold, checksums in used:
+            data.setdefault(dataset, {})[fold] = checksums
         record = {
             "asked": self.asked(stage),
             **({} if stage == "search" else {"chosen_sha256": checksum(self.out / "chosen.json")}),
             "data": data,
-            "versions": versions(),
+            "versions": {**versions(), **(packages or {})},
             "machine": machine(),
             # Of the runs, wherever they were: a stage may be collected much later.
             "seconds": round(sum(part["seconds"] for part in parts), 1),

@@ -12,6 +12,7 @@ import polars as pl
 
 from olrank.engine.measure import Options
 from olrank.experiments.contest import entrants
+from olrank.experiments.contest import outside as skyline
 from olrank.experiments.contest.arena import (
     Arena,
     evaluate_arenas,
@@ -26,10 +27,12 @@ from olrank.experiments.contest.tasks import Entrant, make_jobs
 from olrank.experiments.reports import chosen as chosen_page
 from olrank.experiments.reports import contest as reported
 from olrank.experiments.rows import files
+from olrank.experiments.running import lambdamart
 from olrank.experiments.running.config import StageConfig
 from olrank.experiments.running.device import use_device
 from olrank.experiments.running.jobs import Job, Runner
 
+_BEFORE_REPORT = ("search", "choose", "evaluate", "robust", "outside")
 _CURVES = ("ranker", "dataset", "fold", "user", "stop", "round", "metric")
 
 Say = Callable[[str], None]
@@ -54,7 +57,7 @@ def search(ground: Ground, say: Say) -> None:
     offline = pl.col("metric").str.starts_with("validation_")
     kept = rows.filter(offline | (pl.col("metric") == "online_ndcg")).drop("condition")
     files.write_rows(kept, ground.out / "search.parquet")
-    ground.write_record("search", arenas, parts)
+    ground.write_record("search", [arena.used for arena in arenas], parts)
 
 
 def _apart(field_: list[Entrant]) -> dict[str, list[Entrant]]:
@@ -102,7 +105,7 @@ def evaluate(ground: Ground, say: Say) -> None:
 
     rows, parts = _finish(ground, jobs)
     _write_evaluated(rows.drop("condition"), options.rounds, ground.out)
-    ground.write_record("evaluate", arenas, parts)
+    ground.write_record("evaluate", [arena.used for arena in arenas], parts)
 
 
 def _write_evaluated(rows: pl.DataFrame, last: int, out: Path) -> None:
@@ -113,8 +116,12 @@ def _write_evaluated(rows: pl.DataFrame, last: int, out: Path) -> None:
     curves = of_runs.filter(curve).group_by(_CURVES, maintain_order=True)
     means = curves.agg(pl.col("value").mean().cast(pl.Float32))
     _write(means, out / "curves.parquet")
+    _write_queries(of_queries, out / "queries.parquet")
+
+
+def _write_queries(rows: pl.DataFrame, file: Path) -> None:
     columns = ("ranker", "dataset", "fold", "user", "stop", "query")
-    _write(of_queries.select(*columns, pl.col("value").cast(pl.Float32)), out / "queries.parquet")
+    _write(rows.select(*columns, pl.col("value").cast(pl.Float32)), file)
 
 
 def _write(frame: pl.DataFrame, file: Path) -> None:
@@ -151,7 +158,7 @@ def robust(ground: Ground, say: Say) -> None:
 
     rows, parts = _finish(ground, jobs)
     files.write_rows(rows, ground.out / "robust.parquet")
-    ground.write_record("robust", arenas, parts)
+    ground.write_record("robust", [arena.used for arena in arenas], parts)
 
 
 def _with_seeds(
@@ -172,11 +179,29 @@ def _alike(conditions: list[RobustConfig]) -> list[list[RobustConfig]]:
     return list(found.values())
 
 
+def outside(ground: Ground, say: Say) -> None:
+    """LambdaMART on all labels; never on a bare machine, which has no LightGBM."""
+    ground.chosen()
+    ground.check_frozen(checksum(ground.out / "chosen.json"))
+    if not lambdamart.available():
+        say(skyline.MISSING)
+        return
+    folds = skyline.labelled_folds(ground.contest)
+    say(f"outside: LambdaMART on all labels of {len(folds)} folds, on their test parts.")
+    jobs = skyline.make_jobs(folds, ground.contest.evaluate)
+    rows, parts = _finish(ground, lambda device: jobs)
+    _write_queries(rows, ground.out / "outside.parquet")
+    packages = {"lightgbm": lambdamart.version()}
+    ground.write_record("outside", [skyline.used(fold) for fold in folds], parts, packages)
+
+
 def report(ground: Ground, say: Say) -> None:
     """Tables and the figure, from rows."""
+    if not (lambdamart.available() or ground.holds("outside")):
+        say(skyline.MISSING)
     for path in reported.write(ground.out):
         say(str(path))
-    if all(ground.is_done(stage) for stage in ("search", "choose", "evaluate", "robust")):
+    if all(ground.is_done(stage) for stage in _BEFORE_REPORT):
         shutil.rmtree(ground.out / "parts", ignore_errors=True)
 
 

@@ -177,11 +177,11 @@ def _rows(task: bare.Task, group: Group, curves: Curves) -> pl.DataFrame:
         who = found.head(1).drop("seed", "round", "metric", "value", "conventions")
         frames.append(found)
         for metric, values in curves.by_query.items():
-            frames.append(_by_query(values[:, i], metric).join(who, how="cross"))
+            frames.append(query_means(values[:, i], metric).join(who, how="cross"))
     return pl.concat(frames, how="diagonal")
 
 
-def _by_query(values: npt.NDArray[np.float32], metric: str) -> pl.DataFrame:
+def query_means(values: npt.NDArray[np.float32], metric: str) -> pl.DataFrame:
     """[S, Q] of one entrant as its mean over seeds; queries without a value are left out."""
     # A query is left out for all seeds or for none.
     known = np.flatnonzero(np.isfinite(values).all(axis=0))

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 import polars as pl
 
 from olrank.data.folds import concatenate
-from olrank.experiments.paper import known_h, lambdamart
+from olrank.experiments.paper import known_h
 from olrank.experiments.paper.protocol import Protocol
 from olrank.experiments.paper.separation import separate
 from olrank.experiments.paper.theory import dimensions
+from olrank.experiments.running import lambdamart
 from olrank.experiments.running.jobs import Job
 from olrank.experiments.running.kept import checksums
 from olrank.experiments.running.progress import Load

@@ -1,15 +1,16 @@
-"""What stands beside a contest: the way to the skyline, and conditions nobody was tuned for."""
+"""What stands beside a contest: the way to a skyline, and conditions nobody was tuned for."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
+from olrank.experiments.reports.evidence import Cell
 from olrank.experiments.reports.resampling import Floats, Who
 from olrank.experiments.reports.verdicts import (
     LEFT_OUT,
@@ -26,37 +27,91 @@ ROOM = 0.02  # between the best baseline and the skyline, for a share of it to m
 COLLAPSE = -0.02  # of a baseline's value
 
 
+Outside = Mapping[str, Mapping[str, float]]
+"""Data set -> name -> mean offline NDCG of who learned from labels outside of the contest."""
+
+
+def outside_means(queries: pl.DataFrame) -> dict[str, dict[str, float]]:
+    """`Outside` from single queries; folds weigh the same, as for everyone."""
+    single = queries.with_columns(pl.col("value").cast(pl.Float64))
+    who = ["dataset", "ranker"]
+    folds = single.group_by(*who, "fold", maintain_order=True).agg(pl.col("value").mean())
+    means = folds.group_by(who, maintain_order=True).agg(pl.col("value").mean())
+    found: dict[str, dict[str, float]] = {}
+    for dataset, ranker, value in means.rows():
+        found.setdefault(dataset, {})[ranker] = value
+    return found
+
+
+class Skyline(NamedTuple):
+    """Who learned from labels, its mean offline NDCG in a cell, and that of every resample."""
+
+    name: str
+    mean: float
+    drawn: Floats
+
+
 def closed(
-    rows: pl.DataFrame, resampled: Mapping[str, Mapping[Who, Floats]], ours: str = LEFT_OUT
+    rows: pl.DataFrame,
+    resampled: Mapping[str, Mapping[Who, Floats]],
+    ours: str = LEFT_OUT,
+    outside: Outside | None = None,
 ) -> pl.DataFrame:
-    """How much of the way from the best baseline to the skyline is closed, offline.
+    """How much of the way from the best baseline to the better skyline is closed, offline.
+
+    Args:
+        rows: of an evaluation; a skyline of ours may be among them.
+        resampled: of the same, with who is outside.
+        ours: the winner to look at.
+        outside: skylines that are not among the rows; none when None.
 
     Returns:
-        dataset, user, stop, best, distance, share, low, high (95%, over resampled queries), for
-        the cells where the distance exceeds `ROOM`.
+        dataset, user, stop, best (the baseline), skyline, distance, share, low, high (95%, over
+        resampled queries; infinite where the distance may be 0), for the cells where the distance
+        exceeds `ROOM`. The best baseline and the better skyline are the same in every resample.
     """
     values = last_values(rows).filter(metric=offline_metric(rows))
     lines = []
     for cell in cells_of(values):
         here = values.filter(**cell._asdict())
-        skylines = here.filter(name="skyline")["ranker"].unique().to_list()
+        drawn = resampled[cell.dataset]
         ends = _means(here)
         baselines = here.filter(role="baseline")["ranker"].unique(maintain_order=True)
         best = max(baselines, key=lambda title: ends[title])
-        if not skylines or ends[skylines[0]] - ends[best] <= ROOM:
+        skyline = _better(here, ends, drawn, cell, (outside or {}).get(cell.dataset, {}))
+        if skyline is None or skyline.mean - ends[best] <= ROOM:
             continue
-        drawn = [
-            drawn_of(resampled[cell.dataset], name, cell) for name in (ours, best, skylines[0])
-        ]
-        shares = (drawn[0] - drawn[1]) / (drawn[2] - drawn[1])
-        low, high = np.quantile(shares, [LEVEL / 2, 1 - LEVEL / 2])
-        distance = ends[skylines[0]] - ends[best]
-        told = {"best": best, "distance": distance, "share": (ends[ours] - ends[best]) / distance}
-        lines.append({**cell._asdict(), **told, "low": float(low), "high": float(high)})
-    schema = {name: pl.String for name in ("dataset", "user", "stop", "best")}
-    return pl.DataFrame(
-        lines, {**schema, **dict.fromkeys(("distance", "share", "low", "high"), pl.Float64)}
-    )
+        start = drawn_of(drawn, best, cell)
+        low, high = _bounds(drawn_of(drawn, ours, cell) - start, skyline.drawn - start)
+        distance = skyline.mean - ends[best]
+        told = {"best": best, "skyline": skyline.name, "distance": distance}
+        told |= {"share": (ends[ours] - ends[best]) / distance}
+        lines.append({**cell._asdict(), **told, "low": low, "high": high})
+    schema = dict.fromkeys(("dataset", "user", "stop", "best", "skyline"), pl.String)
+    numbers = dict.fromkeys(("distance", "share", "low", "high"), pl.Float64)
+    return pl.DataFrame(lines, {**schema, **numbers})
+
+
+def _better(
+    here: pl.DataFrame,
+    ends: Mapping[str, float],
+    drawn: Mapping[Who, Floats],
+    cell: Cell,
+    outside: Mapping[str, float],
+) -> Skyline | None:
+    """The skyline with the highest mean in a cell; None where there is none."""
+    own = here.filter(name="skyline")["ranker"].unique(maintain_order=True)
+    found = [Skyline(title, ends[title], drawn_of(drawn, title, cell)) for title in own]
+    found += [Skyline(name, mean, drawn[name, "-", "-"]) for name, mean in outside.items()]
+    return max(found, key=lambda one: one.mean, default=None)
+
+
+def _bounds(gained: Floats, distance: Floats) -> tuple[float, float]:
+    """Of the resampled shares; a share of a distance that is not surely above 0 has none."""
+    if np.quantile(distance, LEVEL / 2) <= 0:
+        return -math.inf, math.inf
+    low, high = np.quantile(gained / distance, [LEVEL / 2, 1 - LEVEL / 2])
+    return float(low), float(high)
 
 
 def _means(here: pl.DataFrame) -> dict[str, float]:

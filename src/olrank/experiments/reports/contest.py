@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from olrank.errors import DataError, unknown_name
-from olrank.experiments.reports import chosen, verdicts
+from olrank.experiments.reports import beside, chosen, verdicts
 from olrank.experiments.reports.contest_tables import PARTS, Found
 from olrank.experiments.reports.resampling import resample
 from olrank.experiments.reports.verdicts import BEST, LEFT_OUT, MARGIN
@@ -21,13 +21,15 @@ from olrank.experiments.rows import files
 from olrank.figures import differences
 
 _FILES = (
-    "chosen.json", "run.json", "robust.json", "rows.parquet", "queries.parquet", "robust.parquet"
+    "chosen.json", "run.json", "robust.json", "outside.json",
+    "rows.parquet", "queries.parquet", "robust.parquet", "outside.parquet",
 )  # fmt: skip
+_SAME = ("data", "k", "empty")  # asked alike, two stages are judged on the same queries
 _TITLES = {
     "verdict": "Verdict",
     "cells": "Against the best baseline of every cell",
     "rivals": "Against each rival, over all cells",
-    "closed": "Share of the distance from the best baseline to the skyline",
+    "closed": "Share of the distance from the best baseline to the better skyline",
     "robust": "Other conditions",
     "means": "All means",
     "all": "Every comparison",
@@ -46,7 +48,7 @@ def find(folder: Path) -> Found:
 
 @cache
 def _find(folder: Path, checksums: tuple[str, ...]) -> Found:
-    for record in ("run.json", "robust.json"):
+    for record in ("run.json", "robust.json", "outside.json"):
         file = folder / record
         if not file.is_file():
             continue
@@ -58,14 +60,26 @@ def _find(folder: Path, checksums: tuple[str, ...]) -> Found:
     rows = files.read_rows(folder)
     metric = verdicts.offline_metric(rows)
     units = verdicts.last_values(rows).filter(metric=metric)
-    resampled = resample(pl.read_parquet(folder / "queries.parquet"), units)
+    outside = _outside(folder)
+    resampled = resample(pl.read_parquet(folder / "queries.parquet"), units, outside=outside)
     other = folder / "robust.parquet"
     return Found(
         rows,
         resampled,
         {ours: verdicts.compare(rows, resampled, ours) for ours in (LEFT_OUT, BEST)},
         files.read_rows(other) if other.is_file() else None,
+        {} if outside is None else beside.outside_means(outside),
     )
+
+
+def _outside(folder: Path) -> pl.DataFrame | None:
+    """Single queries of the outside skyline; None without one, or where it was asked otherwise."""
+    records = [folder / name for name in ("run.json", "outside.json")]
+    if not all(file.is_file() for file in records):
+        return None
+    rows, outside = (json.loads(file.read_text("utf-8"))["asked"] for file in records)
+    same = all(rows[name] == outside[name] for name in _SAME)
+    return pl.read_parquet(folder / "outside.parquet") if same else None
 
 
 def _checksum(file: Path) -> str:

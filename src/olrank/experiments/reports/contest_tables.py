@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -23,12 +24,14 @@ class Found:
         resampled: its offline means over resampled queries.
         compared: `verdicts.compare` of the winner that did not know the set, and of the final one.
         robust: rows under other conditions, or None.
+        outside: means of skylines that are not among the rows; see `beside.Outside`.
     """
 
     rows: pl.DataFrame
     resampled: dict[str, dict[Who, Floats]]
     compared: dict[str, pl.DataFrame]
     robust: pl.DataFrame | None
+    outside: beside.Outside = field(default_factory=dict)
 
 
 def _verdict(found: Found) -> list[str]:
@@ -150,18 +153,39 @@ def _rivals(found: Found) -> list[str]:
 
 
 def _closed(found: Found) -> list[str]:
-    shares = beside.closed(found.rows, found.resampled)
+    shares = beside.closed(found.rows, found.resampled, outside=found.outside)
+    above = f"is a skyline more than {short(beside.ROOM, 2)} above the best baseline."
     if shares.is_empty():
-        return [
-            f"In no cell the skyline is more than {short(beside.ROOM, 2)} above the best baseline."
-        ]
-    lines = head("data", "user", "stop", "best baseline", "distance to skyline", "share closed")
+        return [f"In no cell {above}", *_labelled(found)]
+    lines = head("data", "user", "stop", "best baseline", "skyline", "distance", "share closed")
     for x in shares.iter_rows(named=True):
-        share = f"{x['share']:.0%} ({x['low']:.0%} to {x['high']:.0%})"
-        where = (x["dataset"], x["user"], x["stop"], x["best"])
-        lines.append(row(*where, short(x["distance"]), share))
+        where = (x["dataset"], x["user"], x["stop"], x["best"], x["skyline"])
+        lines.append(row(*where, short(x["distance"]), _share(x)))
     mean = float(shares["share"].to_numpy().mean())
-    return [*lines, "", f"Mean over these {len(shares)} cells: {mean:.0%}."]
+    told = f"Mean over these {len(shares)} cells: {_percent(mean)}."
+    if n_others := len(verdicts.cells_of(found.rows)) - len(shares):
+        told += f" In none of the other {n_others} {above}"
+    return [*lines, "", told, *_labelled(found)]
+
+
+def _share(line: dict[str, Any]) -> str:
+    if math.isinf(line["low"]):
+        return f"{_percent(line['share'])} (no bounds: the distance may be 0)"
+    return f"{_percent(line['share'])} ({_percent(line['low'])} to {_percent(line['high'])})"
+
+
+def _percent(share: float) -> str:
+    return f"{round(share, 2) + 0.0:.0%}"  # 0 takes the sign off a rounded -0
+
+
+def _labelled(found: Found) -> list[str]:
+    """A line for each skyline from outside, where there are any: its means by data set."""
+    names = dict.fromkeys(name for by in found.outside.values() for name in by)
+    lines = []
+    for name in names:
+        means = [f"{x} {short(by[name])}" for x, by in found.outside.items() if name in by]
+        lines += ["", f"Offline NDCG of {name}, which learned from all labels: {', '.join(means)}."]
+    return lines
 
 
 def _robust(found: Found) -> list[str]:
@@ -223,6 +247,8 @@ def _means(found: Found) -> list[str]:
             keys = [(dataset, ranker, cell.user, cell.stop) for cell in cells]
             told = (f"{short(by[*k, metric])} / {by[*k, verdicts.ONLINE]:.0f}" for k in keys)
             lines.append(row(ranker, *told))
+        for name, mean in found.outside.get(dataset, {}).items():
+            lines.append(row(f"{name} (all labels)", *[f"{short(mean)} / -"] * len(cells)))
         lines.append("")
     return [*lines, "Offline NDCG / online NDCG, means over folds and seeds."]
 

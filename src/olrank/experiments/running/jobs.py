@@ -35,10 +35,10 @@ _MOVES_ROWS = (
     "metrics",
     "engine",
     "experiments/running/simulate.py",
+    "experiments/running/lambdamart.py",
     "experiments/paper/theory.py",
     "experiments/paper/gap.py",
     "experiments/paper/separation.py",
-    "experiments/paper/lambdamart.py",
 )
 _ROWS_OF_A_TASK = ("experiments/running/simulate.py", "experiments/contest/tasks.py")
 

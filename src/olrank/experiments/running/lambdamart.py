@@ -1,10 +1,12 @@
 """LightGBM's LambdaMART on all labels: an outside skyline, made by none of our code.
 
-It sees the grades of every train query before the first round, which no online ranker does.
+It sees the grades of every train query before the first round, which no online ranker does, and
+stops by those of the validation part.
 """
 
 from __future__ import annotations
 
+from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from typing import Any
 
@@ -40,18 +42,19 @@ def available() -> bool:
     return find_spec("lightgbm") is not None
 
 
+def version() -> str:
+    """LightGBM's, as another one may grow other trees."""
+    return version_of("lightgbm")
+
+
 def lambdamart(fold: Fold, seeds: tuple[int, ...] = (0,), k: int = 10) -> pl.DataFrame:
-    """Fit LambdaMART to the train part, stop by the validation part, measure on the test part.
+    """The mean of `by_query` for every seed.
 
     Returns:
         Rows of ranker "lambdamart" for user and stop rule "-", in round 0: it met no user.
     """
-    if not available():
-        raise ConfigError("LambdaMART needs LightGBM. Install with: pip install lightgbm")
-    lines = []
-    for seed in seeds:
-        value = _ndcg(fold.test, _scores(fold, seed, k), k)
-        lines.append((seed, f"ndcg@{k}", value))
+    values = by_query(fold, seeds, k)
+    lines = [(seed, f"ndcg@{k}", _mean(of)) for seed, of in zip(seeds, values, strict=True)]
     frame = pl.DataFrame(lines, ["seed", "metric", "value"], orient="row")
     told = {"ranker": "lambdamart", "settings": "", "dataset": fold.train.name, "fold": fold.name}
     return frame.select(
@@ -64,6 +67,21 @@ def lambdamart(fold: Fold, seeds: tuple[int, ...] = (0,), k: int = 10) -> pl.Dat
         pl.lit(f"k={k} empty=skip labels=all").alias("conventions"),
         "value",
     )
+
+
+def by_query(
+    fold: Fold, seeds: tuple[int, ...] = (0,), k: int = 10, empty: ndcgs.EmptyRule = "skip"
+) -> npt.NDArray[np.float32]:
+    """Fit LambdaMART to the train part, stop by the validation part, measure on the test part.
+
+    Returns:
+        [n_seeds, n_queries] NDCG@k of each test query in the part's order, NaN where the rule for
+        queries without a relevant document leaves one out.
+    """
+    if not available():
+        raise ConfigError("LambdaMART needs LightGBM. Install with: pip install lightgbm")
+    found = [_ndcg(fold.test, _scores(fold, seed, k), k, empty) for seed in seeds]
+    return np.stack(found).astype(np.float32)
 
 
 def _scores(fold: Fold, seed: int, k: int) -> npt.NDArray[np.float64]:
@@ -84,8 +102,10 @@ def _scores(fold: Fold, seed: int, k: int) -> npt.NDArray[np.float64]:
     return np.asarray(model.predict(fold.test.features), np.float64)
 
 
-def _ndcg(test: Dataset, scores: npt.NDArray[np.float64], k: int) -> float:
-    """Mean NDCG@k as everywhere here: exponential gain, queries without a relevant one left out."""
+def _ndcg(
+    test: Dataset, scores: npt.NDArray[np.float64], k: int, empty: ndcgs.EmptyRule = "skip"
+) -> npt.NDArray[np.floating[Any]]:
+    """[n_queries] NDCG@k as everywhere here: exponential gain, ties broken at random."""
     queries = protocol.place(test, k)
     mask = queries.slots < queries.n_docs[:, None]
     ids = jnp.where(mask, queries.first[:, None] + queries.slots, 0)
@@ -98,4 +118,9 @@ def _ndcg(test: Dataset, scores: npt.NDArray[np.float64], k: int) -> float:
         queries.ideal,
         k,
     )
-    return float(ndcgs.mean_over_queries(found, queries.ideal > 0, "skip"))
+    return np.asarray(ndcgs.count_empty(found, queries.ideal > 0, empty))
+
+
+def _mean(values: npt.NDArray[np.floating[Any]]) -> float:
+    """Over the queries that are not left out."""
+    return float(ndcgs.mean_over_queries(jnp.asarray(values), jnp.isfinite(values), "skip"))
