@@ -214,6 +214,10 @@ def hold_contest(
     stage: Annotated[
         Stage | None, typer.Option(help="The next one that is not done if left out.")
     ] = None,
+    rivals: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="An earlier contest that has baselines' rows already."),
+    ] = None,
     device: DeviceOption = None,
     bare: BareOption = None,
 ) -> None:
@@ -225,7 +229,7 @@ def hold_contest(
     from olrank.experiments.running.progress import reporter
 
     told, console = reporter(_console(stderr=True)), _console(stderr=True)
-    ground = Ground(read_contest(config), out or config.parent, device, bare, told)
+    ground = Ground(read_contest(config), out or config.parent, device, bare, told, rivals)
     keep_compiled()
     with _goes_on():
         run(ground, stage, lambda line: console.print(line, markup=False, soft_wrap=True))

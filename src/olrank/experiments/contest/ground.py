@@ -29,6 +29,9 @@ _RECORDS = {
     "outside": "outside.json",
 }
 
+Used = tuple[str, str, dict[str, str]]
+"""Data set, fold, and checksums of its parts."""
+
 
 @dataclass
 class Ground:
@@ -41,6 +44,7 @@ class Ground:
         elsewhere: a folder for a bare machine (see engine.bare): what ran there is taken from it,
             the rest is written into it, and the stage waits for it.
         progress: hears how far a stage is.
+        rivals: folder of an earlier contest whose baselines and references stand for ours.
     """
 
     contest: Contest
@@ -48,6 +52,7 @@ class Ground:
     device: str | None = None
     elsewhere: Path | None = None
     progress: Reporter = field(default_factory=Silent)
+    rivals: Path | None = None
 
     def asked(self, stage: str) -> dict[str, Any]:
         """All of the config that a stage's rows follow from."""
@@ -113,9 +118,10 @@ class Ground:
     def write_record(
         self,
         stage: str,
-        used: Iterable[tuple[str, str, dict[str, str]]],
+        used: Iterable[Used],
         parts: list[dict[str, Any]],
         packages: Mapping[str, str] | None = None,
+        rivals: Mapping[str, str] | None = None,
     ) -> None:
         """Say what a finished stage was asked for, on what data, and what it took.
 
@@ -124,14 +130,13 @@ class Ground:
             used: data set, fold and checksums of its parts, for every fold.
             parts: what every part of the work says of itself.
             packages: versions of those that this stage alone needs.
+            rivals: where those that did not run here came from.
         """
-        data: dict[str, Any] = {}
-        for dataset, fold, checksums in used:
-            data.setdefault(dataset, {})[fold] = checksums
         record = {
             "asked": self.asked(stage),
+            **(rivals or {}),
             **({} if stage == "search" else {"chosen_sha256": checksum(self.out / "chosen.json")}),
-            "data": data,
+            "data": parts_of(used),
             "versions": {**versions(), **(packages or {})},
             "machine": machine(),
             # Of the runs, wherever they were: a stage may be collected much later.
@@ -139,6 +144,14 @@ class Ground:
             "parts": parts,
         }
         files.write_json(record, self.out / _RECORDS[stage])
+
+
+def parts_of(used: Iterable[Used]) -> dict[str, dict[str, dict[str, str]]]:
+    """Checksums by data set and fold."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for dataset, fold, checksums in used:
+        found.setdefault(dataset, {})[fold] = checksums
+    return found
 
 
 def checksum(file: Path) -> str:

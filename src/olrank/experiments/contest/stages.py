@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from olrank.engine.measure import Options
-from olrank.experiments.contest import entrants
+from olrank.experiments.contest import earlier, entrants
 from olrank.experiments.contest import outside as skyline
 from olrank.experiments.contest.arena import (
     Arena,
@@ -43,21 +43,25 @@ def search(ground: Ground, say: Say) -> None:
     contest, stage = ground.contest, ground.contest.search
     arenas = search_arenas(contest)
     options = _options(contest, stage, evaluate_after=(stage.rounds,))
+    used = [arena.used for arena in arenas]
+    earlier.check(ground, "search", used)
     say(f"search: every grid on {len(arenas)} folds, judged on their validation parts.")
 
     def jobs(device: str) -> list[Job]:
         return [
             job
             for arena in arenas
-            for title, some in _apart(entrants.searched(contest, arena.dataset)).items()
+            for field_ in [earlier.to_run(ground, entrants.searched(contest, arena.dataset))]
+            for title, some in _apart(field_).items()
             for job in make_jobs(title, arena, some, options, device, stage.replicas_at_once)
         ]
 
     rows, parts = _finish(ground, jobs)
     offline = pl.col("metric").str.starts_with("validation_")
     kept = rows.filter(offline | (pl.col("metric") == "online_ndcg")).drop("condition")
-    files.write_rows(kept, ground.out / "search.parquet")
-    ground.write_record("search", [arena.used for arena in arenas], parts)
+    files.write_rows(earlier.beside(ground, kept, "search.parquet"), ground.out / "search.parquet")
+    told = earlier.told(ground, "search.parquet")
+    ground.write_record("search", used, parts, rivals=told)
 
 
 def _apart(field_: list[Entrant]) -> dict[str, list[Entrant]]:
@@ -91,6 +95,8 @@ def evaluate(ground: Ground, say: Say) -> None:
     contest, chosen = ground.contest, ground.chosen()
     ground.check_frozen(checksum(ground.out / "chosen.json"))
     arenas = evaluate_arenas(contest)
+    used = [arena.used for arena in arenas]
+    earlier.check(ground, "evaluate", used)
     options = _options(contest, contest.evaluate, per_query=True)
     say(f"evaluate: {len(arenas)} folds, on their test parts.")
 
@@ -99,29 +105,32 @@ def evaluate(ground: Ground, say: Say) -> None:
         return [
             job
             for arena, own in _with_seeds(arenas, contest.evaluate, options)
-            for field_ in [entrants.evaluated(contest, chosen, arena.dataset)]
+            for everyone in [entrants.evaluated(contest, chosen, arena.dataset)]
+            for field_ in [earlier.to_run(ground, everyone)]
             for job in make_jobs("evaluate", arena, field_, own, device, at_once)
         ]
 
     rows, parts = _finish(ground, jobs)
-    _write_evaluated(rows.drop("condition"), options.rounds, ground.out)
-    ground.write_record("evaluate", [arena.used for arena in arenas], parts)
+    _write_evaluated(ground, rows.drop("condition"), options.rounds)
+    told = earlier.told(ground, "rows.parquet")
+    ground.write_record("evaluate", used, parts, rivals=told)
 
 
-def _write_evaluated(rows: pl.DataFrame, last: int, out: Path) -> None:
+def _write_evaluated(ground: Ground, rows: pl.DataFrame, last: int) -> None:
     """The last round of every run, the mean over seeds on the way there, and single queries."""
     of_runs, of_queries = files.apart(rows)
-    files.write_rows(of_runs.filter(pl.col("round") == last), out / "rows.parquet")
+    ends = earlier.beside(ground, of_runs.filter(pl.col("round") == last), "rows.parquet")
+    files.write_rows(ends, ground.out / "rows.parquet")
     curve = pl.col("metric").str.starts_with("ndcg@") | (pl.col("metric") == "online_ndcg")
     curves = of_runs.filter(curve).group_by(_CURVES, maintain_order=True)
     means = curves.agg(pl.col("value").mean().cast(pl.Float32))
-    _write(means, out / "curves.parquet")
-    _write_queries(of_queries, out / "queries.parquet")
+    for name, found in (("curves.parquet", means), ("queries.parquet", _queries(of_queries))):
+        _write(earlier.beside(ground, found, name), ground.out / name)
 
 
-def _write_queries(rows: pl.DataFrame, file: Path) -> None:
+def _queries(rows: pl.DataFrame) -> pl.DataFrame:
     columns = ("ranker", "dataset", "fold", "user", "stop", "query")
-    _write(rows.select(*columns, pl.col("value").cast(pl.Float32)), file)
+    return rows.select(*columns, pl.col("value").cast(pl.Float32))
 
 
 def _write(frame: pl.DataFrame, file: Path) -> None:
@@ -136,6 +145,8 @@ def robust(ground: Ground, say: Say) -> None:
         say("robust: the config has no [[robust]] condition.")
         return
     arenas = evaluate_arenas(contest)
+    used = [arena.used for arena in arenas]
+    earlier.check(ground, "robust", used)
     say(f"robust: {len(contest.robust)} conditions on {len(arenas)} folds.")
 
     def jobs(device: str) -> list[Job]:
@@ -153,12 +164,14 @@ def robust(ground: Ground, say: Say) -> None:
                     for one in entrants.under(contest, robust, chosen, arena.dataset)
                 ]
                 title, at_once = f"robust {i + 1}", first.replicas_at_once
-                found += make_jobs(title, arena, field_, own, device, at_once)
+                some = earlier.to_run(ground, field_)
+                found += make_jobs(title, arena, some, own, device, at_once)
         return found
 
     rows, parts = _finish(ground, jobs)
-    files.write_rows(rows, ground.out / "robust.parquet")
-    ground.write_record("robust", [arena.used for arena in arenas], parts)
+    files.write_rows(earlier.beside(ground, rows, "robust.parquet"), ground.out / "robust.parquet")
+    told = earlier.told(ground, "robust.parquet")
+    ground.write_record("robust", used, parts, rivals=told)
 
 
 def _with_seeds(
@@ -190,7 +203,7 @@ def outside(ground: Ground, say: Say) -> None:
     say(f"outside: LambdaMART on all labels of {len(folds)} folds, on their test parts.")
     jobs = skyline.make_jobs(folds, ground.contest.evaluate)
     rows, parts = _finish(ground, lambda device: jobs)
-    _write_queries(rows, ground.out / "outside.parquet")
+    _write(_queries(rows), ground.out / "outside.parquet")
     packages = {"lightgbm": lambdamart.version()}
     ground.write_record("outside", [skyline.used(fold) for fold in folds], parts, packages)
 

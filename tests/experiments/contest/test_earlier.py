@@ -1,0 +1,79 @@
+"""Rivals of an earlier contest stand for ours: the rows are those of running all of them."""
+
+import json
+
+import polars as pl
+import pytest
+from experiments.contest.made_contest import CONTEST, STAGES, finished, ground
+from polars.testing import assert_frame_equal
+
+from olrank.errors import ConfigError
+from olrank.experiments.contest.contest import run
+
+OTHERS = CONTEST.replace("learning_rate = [0.2, 0.3]", "learning_rate = [0.25, 0.35]")
+ROWS = ("search", "rows", "curves", "queries", "robust")
+
+
+def test_rows_are_those_of_running_everybody(arithmetic, tmp_path):
+    first, whole, taken = (tmp_path / name for name in ("first", "whole", "taken"))
+    finished(first)
+    for _ in STAGES:
+        run(ground(whole, OTHERS))
+    arithmetic.clear()
+    assert [run(ground(taken, OTHERS, rivals=first)) for _ in STAGES] == STAGES
+    rates = {line.settings["learning_rate"] for task in arithmetic for line in task.lines}
+    assert rates == {0.25, 0.35}
+    for name in ROWS:
+        both = [pl.read_parquet(folder / f"{name}.parquet") for folder in (taken, whole)]
+        assert_frame_equal(*both, check_row_order=False)
+        assert both[0]["ranker"].unique(maintain_order=True)[0] == "pdgd-linear"
+    assert (taken / "table.md").read_text().split("\n", 1)[1] == (
+        whole / "table.md"
+    ).read_text().split("\n", 1)[1]
+    for record in ("search", "run", "robust"):
+        said = json.loads((taken / f"{record}.json").read_text())
+        assert said["rivals"] == "first"
+        assert len(said["rivals_sha256"]) == 64
+        assert "rivals" not in json.loads((whole / f"{record}.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("stage", "old", "new", "message"),
+    [
+        (
+            "search",
+            "learning_rate = [0.1, 0.01]",
+            "learning_rate = [0.1, 0.02]",
+            "another baseline",
+        ),
+        ("search", "queries = [20, 8, 10]", "queries = [20, 9, 10]", "data, content of the data"),
+        ("evaluate", "seeds = 3", "seeds = 4", "another evaluate"),
+        ("robust", "taste_changes_after = 15", "taste_changes_after = 10", "another robust"),
+    ],
+)
+def test_rivals_that_were_asked_something_else_are_refused(
+    arithmetic, tmp_path, stage, old, new, message
+):
+    finished(tmp_path / "first")
+    text = OTHERS.replace(old, new)
+    for one in STAGES[: STAGES.index(stage)]:
+        run(ground(tmp_path / "out", text, rivals=tmp_path / "first"), one)
+    with pytest.raises(ConfigError, match=message):
+        run(ground(tmp_path / "out", text, rivals=tmp_path / "first"), stage)
+
+
+def test_a_folder_without_the_stage_is_refused(arithmetic, tmp_path):
+    with pytest.raises(ConfigError, match="holds no finished search"):
+        run(ground(tmp_path / "out", rivals=tmp_path / "nothing"))
+
+
+def test_rivals_that_were_tuned_otherwise_are_refused(arithmetic, tmp_path):
+    finished(tmp_path / "first")
+    run(ground(tmp_path / "out", OTHERS, rivals=tmp_path / "first"), "search")
+    run(ground(tmp_path / "out", OTHERS), "choose")
+    file = tmp_path / "first" / "chosen.json"
+    chosen = json.loads(file.read_text())
+    chosen["tuned"][0]["settings"]["learning_rate"] = 0.01
+    file.write_text(json.dumps(chosen))
+    with pytest.raises(ConfigError, match="choice of rivals' settings"):
+        run(ground(tmp_path / "out", OTHERS, rivals=tmp_path / "first"), "evaluate")
