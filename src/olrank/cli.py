@@ -214,22 +214,20 @@ def hold_contest(
     stage: Annotated[
         Stage | None, typer.Option(help="The next one that is not done if left out.")
     ] = None,
-    rivals: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="An earlier contest that has baselines' rows already."),
-    ] = None,
     device: DeviceOption = None,
     bare: BareOption = None,
 ) -> None:
     """Choose one preset for all data sets on validation data; hold it against tuned baselines."""
-    from olrank.experiments.contest.config import read_contest
+    from olrank.experiments.contest.config import read_contest, rivals_folder
     from olrank.experiments.contest.contest import run
     from olrank.experiments.contest.ground import Ground
     from olrank.experiments.running.device import keep_compiled
     from olrank.experiments.running.progress import reporter
 
     told, console = reporter(_console(stderr=True)), _console(stderr=True)
-    ground = Ground(read_contest(config), out or config.parent, device, bare, told, rivals)
+    contest = read_contest(config)
+    rivals = rivals_folder(contest, config)
+    ground = Ground(contest, out or config.parent, device, bare, told, rivals)
     keep_compiled()
     with _goes_on():
         run(ground, stage, lambda line: console.print(line, markup=False, soft_wrap=True))

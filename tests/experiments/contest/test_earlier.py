@@ -6,8 +6,11 @@ import polars as pl
 import pytest
 from experiments.contest.made_contest import CONTEST, STAGES, finished, ground
 from polars.testing import assert_frame_equal
+from typer.testing import CliRunner
 
+from olrank.cli import app
 from olrank.errors import ConfigError
+from olrank.experiments.contest.config import parse_contest, read_contest, rivals_folder
 from olrank.experiments.contest.contest import run
 
 OTHERS = CONTEST.replace("learning_rate = [0.2, 0.3]", "learning_rate = [0.25, 0.35]")
@@ -77,3 +80,39 @@ def test_rivals_that_were_tuned_otherwise_are_refused(arithmetic, tmp_path):
     file.write_text(json.dumps(chosen))
     with pytest.raises(ConfigError, match="choice of rivals' settings"):
         run(ground(tmp_path / "out", OTHERS, rivals=tmp_path / "first"), "evaluate")
+
+
+def test_a_config_names_the_contest_that_it_takes_rivals_from(tmp_path):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "first" / "contest.toml").write_text(CONTEST)
+    file = tmp_path / "second" / "contest.toml"
+    candidate = CONTEST[CONTEST.index("[[candidate]]") : CONTEST.index("[[reference]]")]
+    text = f'name = "second"\nrivals_of = "../first/contest.toml"\n{candidate}'
+    file.write_text(text.replace("[0.2, 0.3]", "[0.25, 0.35]"))
+    contest = read_contest(file)
+    assert rivals_folder(contest, file) == tmp_path / "second" / ".." / "first"
+    whole, later = (one.model_dump() for one in (parse_contest(OTHERS), contest))
+    differing = {key for key in whole if whole[key] != later[key]}
+    assert differing == {"name", "rivals_of"}
+    assert rivals_folder(parse_contest(OTHERS), file) is None
+    file.write_text(text + "[evaluate]\nseeds = 4\n")
+    with pytest.raises(ConfigError, match="evaluate: asked as in"):
+        read_contest(file)
+
+
+def test_the_command_takes_rivals_from_where_the_config_says(arithmetic, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    finished(first)
+    (first / "contest.toml").write_text(CONTEST)
+    second.mkdir()
+    candidate = OTHERS[OTHERS.index("[[candidate]]") : OTHERS.index("[[reference]]")]
+    text = f'name = "second"\nrivals_of = "../first/contest.toml"\n{candidate}'
+    (second / "contest.toml").write_text(text)
+    arithmetic.clear()
+    told = CliRunner().invoke(app, ["contest", str(second / "contest.toml"), "--device", "cpu"])
+    assert told.exit_code == 0, told.output
+    rates = {line.settings["learning_rate"] for task in arithmetic for line in task.lines}
+    assert rates == {0.25, 0.35}
+    searched = pl.read_parquet(second / "search.parquet")
+    assert set(searched["role"]) == {"baseline", "candidate"}

@@ -40,6 +40,20 @@ def test_a_page_is_filled_from_rows(experiment: Path, tmp_path: Path):
     assert "[Does it hold?](trial.md)" in written[2].read_text()
 
 
+def test_effects_may_be_of_some_variants_alone(experiment: Path):
+    names = ("olranknet", "pdgd-linear", "skyline")
+    files.write_rows(made_rows(rankers=names, seeds=range(5)), experiment / "rows.parquet")
+    everyone = pages.fill("{{effects olranknet}}", experiment)
+    assert all(f"| {name} |" in everyone for name in names[1:])
+    some = pages.fill("{{effects olranknet | skyline}}", experiment)
+    assert "| skyline |" in some
+    assert "pdgd-linear" not in some
+    both = pages.fill("{{effects olranknet | skyline; pdgd-linear}}", experiment)
+    assert both == everyone
+    with pytest.raises(ConfigError, match="skylin"):
+        pages.fill("{{effects olranknet | skylin}}", experiment)
+
+
 def test_a_page_is_stale_when_rows_move_or_it_was_edited(experiment: Path, tmp_path: Path):
     where = tmp_path / "experiments", tmp_path / "docs"
     pages.build(*where)

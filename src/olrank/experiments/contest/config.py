@@ -29,15 +29,25 @@ name = "olranknet"
 settings = { pull = [1.0, 10.0] }
 [[reference]]               # shown beside; tuned like a baseline where it has a grid
 name = "skyline"
+
+A later contest may have other candidates and ask the rest as an earlier one did, whose rivals' rows
+are then taken over (see earlier.py):
+
+name = "second"
+rivals_of = "../best/contest.toml"   # from where this file is
+[[candidate]]
+name = "olranknet"
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from olrank.errors import ConfigError
 from olrank.experiments.reports.verdicts import BEST, LEFT_OUT
 from olrank.experiments.running.config import (
     Count,
@@ -51,7 +61,7 @@ from olrank.experiments.running.config import (
     check_users,
     differ,
 )
-from olrank.experiments.running.toml import Section, as_list, numbered, parse, read_text
+from olrank.experiments.running.toml import Section, as_list, numbered, parse, read_text, tables
 
 _SEARCH = 1000  # nobody evaluates so many seeds
 
@@ -103,6 +113,7 @@ class Contest(Section):
     """A whole contest."""
 
     name: Slug
+    rivals_of: str | None = None
     data: Annotated[list[ContestData], Field(min_length=2)]
     search: SearchConfig = SearchConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
@@ -155,12 +166,36 @@ class Contest(Section):
 
 def read_contest(path: Path) -> Contest:
     """The contest in this TOML file."""
-    return parse_contest(read_text(path), path.name)
+    text = read_text(path)
+    first = tables(text, path.name).get("rivals_of")
+    if first is None:
+        return parse_contest(text, path.name)
+    said = sorted(set(tables(text, path.name)) - {"name", "rivals_of", "candidate"})
+    if said:
+        raise ConfigError(
+            f"{path.name}: {', '.join(said)}: asked as in {first}, whose rivals stand for those of "
+            "this contest. Leave it out, or leave rivals_of out and say everything."
+        )
+    there = path.parent / str(first)
+    return parse_contest(text, path.name, tables(read_text(there), there.name))
 
 
-def parse_contest(text: str, source: str = "contest.toml") -> Contest:
-    """The contest written in this text; `source` is what errors call it."""
-    contest = parse(Contest, text, source)
+def rivals_folder(contest: Contest, path: Path) -> Path | None:
+    """Where the rows of rivals lie that have run before, for a contest in this file."""
+    return None if contest.rivals_of is None else (path.parent / contest.rivals_of).parent
+
+
+def parse_contest(
+    text: str, source: str = "contest.toml", unless_said: Mapping[str, Any] | None = None
+) -> Contest:
+    """The contest written in this text.
+
+    Args:
+        text: TOML.
+        source: what errors call it.
+        unless_said: tables of the contest that it takes rivals from.
+    """
+    contest = parse(Contest, text, source, unless_said)
     for i, data in enumerate(contest.data):
         check_data(data, f"{source}, [data{numbered(i, len(contest.data))}]")
     check_users(contest.search, f"{source}, [search]")

@@ -39,8 +39,8 @@ def check(ground: Ground, stage: str, used: list[Used]) -> None:
     record = there.record(stage)
     if record is None:
         raise ConfigError(
-            f"{ground.rivals}: holds no finished {stage}. --rivals names the folder of a contest "
-            "that was run to its end."
+            f"{ground.rivals}: holds no finished {stage}. rivals_of names a contest that was run "
+            "to its end."
         )
     asked = {name: value for name, value in ground.asked(stage).items() if name != "candidate"}
     differing = [name for name in asked if record["asked"].get(name) != asked[name]]
@@ -51,7 +51,7 @@ def check(ground: Ground, stage: str, used: list[Used]) -> None:
     if differing:
         raise ConfigError(
             f"{ground.rivals}: its {stage} was of another {', '.join(differing)}. Its rivals "
-            "cannot stand for those of this contest; leave --rivals out, or ask the same."
+            "cannot stand for those of this contest: run it again, or leave rivals_of out."
         )
 
 
@@ -69,7 +69,7 @@ def beside(ground: Ground, rows: pl.DataFrame, name: str) -> pl.DataFrame:
     if missing := set(rows.columns) ^ set(theirs.columns):
         raise ConfigError(
             f"{ground.rivals / name}: of another version: {', '.join(sorted(missing))} is in one "
-            "of the two only. Leave --rivals out."
+            "of the two only. Leave rivals_of out."
         )
     return pl.concat([theirs, rows.select(theirs.columns).cast(theirs.schema)])
 

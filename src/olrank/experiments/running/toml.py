@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -28,12 +29,26 @@ def read_text(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read ({reason}). Name a TOML file.") from error
 
 
-def parse(model: type[T], text: str, source: str) -> T:
-    """What TOML text says, as a model; what is wrong is said with file, place and remedy."""
+def tables(text: str, source: str) -> dict[str, Any]:
+    """What TOML text says, unchecked."""
     try:
-        raw = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{source}: not valid TOML: {error}.") from error
+
+
+def parse(
+    model: type[T], text: str, source: str, unless_said: Mapping[str, Any] | None = None
+) -> T:
+    """What TOML text says, as a model; what is wrong is said with file, place and remedy.
+
+    Args:
+        model: of the text.
+        text: TOML.
+        source: what errors call it.
+        unless_said: whole tables that hold where the text has none of their name.
+    """
+    raw = {**(unless_said or {}), **tables(text, source)}
     try:
         return model.model_validate(raw)
     except ValidationError as error:
