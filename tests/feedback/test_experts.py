@@ -48,6 +48,22 @@ def test_a_level_of_scores_is_no_evidence():
     np.testing.assert_allclose(found, same, atol=1e-12)
 
 
+@pytest.mark.parametrize("recency", [0, 1, 2])
+def test_judgements_fade_by_when_they_were_made(recency):
+    n, rng = 60, np.random.default_rng(0)
+    made = rng.normal(size=(n, N, len(experts.SCALES)))
+    known = experts.empty(D)
+    for s in range(n):
+        known = known._replace(judged=known.judged + made[s])
+        known = experts.faded(known, jnp.asarray(s + 1), recency)
+    # What is made in round s meets the fading of this round already.
+    kept = np.cumprod((1 - recency / np.maximum(np.arange(1, n + 1), recency or 1))[::-1])[::-1]
+    expected = np.tensordot(kept, made, 1)
+    np.testing.assert_allclose(known.judged, expected, atol=1e-9)
+    if recency:
+        np.testing.assert_allclose(kept[20:], (np.arange(20, n) / n) ** recency, rtol=0.12)
+
+
 def test_one_mark_in_eight_is_held_out():
     marks = jax.random.bits(jax.random.key(5), (8000,), jnp.uint32)
     assert 880 < int(jnp.sum(experts.is_held_out(marks))) < 1120

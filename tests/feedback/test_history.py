@@ -145,6 +145,15 @@ def test_samples_are_uniform_over_the_pairs_held(sequence):
     assert_drawn_as({counter: 1 / n for counter in range(first, first + n)}, found)
 
 
+@pytest.mark.parametrize("recency", [1, 3])
+def test_recent_items_are_drawn_by_the_power_of_their_place(recency):
+    window = ring.Window(jnp.int32(40), jnp.int32(10))
+    found = ring.sample(jax.random.key(5), window, 20_000, recency).tolist()
+    # The latest of several draws is the i-th or an earlier one with this chance.
+    below = (np.arange(11) / 10) ** (1 + recency)
+    assert_drawn_as({40 + i: below[i + 1] - below[i] for i in range(10)}, found)
+
+
 def test_samples_of_a_very_long_window_can_be_any_counter():
     """A float32 coin has 2^23 values: times a window of 2^26 it would only hit every eighth."""
     window = ring.Window(jnp.int32(0), jnp.int32(2**26))

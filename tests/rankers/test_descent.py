@@ -162,6 +162,12 @@ def test_a_pull_that_would_diverge_explicitly_goes_home():
     assert after == pytest.approx(1.0 + (3.0 - 1.0) / (1 + 50) ** 4, rel=1e-12)
 
 
+@pytest.mark.parametrize(("batch", "recency"), [(None, 1), (8, -1)])
+def test_a_recency_without_batches_is_refused(batch, recency):
+    with pytest.raises(ConfigError, match="goes with a history_batch"):
+        descent.check_plan(descent.Plan(1, batch, None, "sgd", recency))
+
+
 def test_an_unknown_optimiser_is_refused():
     with pytest.raises(ConfigError, match='no optimiser is called "adm".*Did you mean "adam"'):
         descent.check_plan(descent.Plan(1, None, None, "adm"))

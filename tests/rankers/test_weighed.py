@@ -113,6 +113,22 @@ def test_lists_that_are_held_out_are_evidence_and_teach_effects_alone():
     assert float(jnp.abs(judged.documents.evidence - state.documents.evidence).max()) > 1e-3
 
 
+def test_with_recency_old_judgements_fade_and_late_lists_are_replayed_more():
+    seen = []
+    for recency in (0, 1):
+        ranker, state = started(steps=3, history_batch=4, recency=recency)
+        state = learned(ranker, state, [4, 5, 0, 1], [1, 0, 0, 1])
+        for _ in range(2):
+            state = learned(ranker, state, [2, 3, 4, 5], [0, 1, 0, 1], memo=HELD_OUT)
+        before = state.history.experts.judged
+        state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+        np.testing.assert_allclose(
+            state.history.experts.judged, before * (1 - recency / 4), rtol=1e-12
+        )
+        seen.append(state.history.experts.betas)
+    assert float(jnp.abs(seen[0] - seen[1]).max()) > 1e-6
+
+
 def test_only_lists_that_are_held_out_are_left_out_of_the_loss():
     ranker, state = started()
     for memo in (TO_LEARN_FROM, HELD_OUT):

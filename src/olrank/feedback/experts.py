@@ -125,6 +125,20 @@ def judge(
     return experts._replace(judged=experts.judged + found - jnp.mean(found))
 
 
+def faded(experts: Experts, n: Array, recency: int) -> Experts:
+    """The experts with judgements that count by when they were made, to the power `recency`.
+
+    Args:
+        experts: before.
+        n: impressions so far: the s-th of them comes to count (s / n) ** recency.
+        recency: 0 lets all of them count the same for ever.
+    """
+    if not recency:
+        return experts
+    left = 1.0 - recency / jnp.maximum(n, recency).astype(experts.judged.dtype)
+    return experts._replace(judged=experts.judged * left)
+
+
 def steepened(experts: Experts, features: Array, seen: Array, n: Array) -> Experts:
     """The experts with an impression in their steepness.
 

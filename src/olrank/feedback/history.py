@@ -123,8 +123,13 @@ def pairs_held(history: History) -> Window:
     return Window(first, history.n_pairs - first)
 
 
-def sample(key: jax.Array, window: Window, n: int) -> Array:
-    """[n] counters drawn uniformly, with replacement, from a window that holds something."""
+def sample(key: jax.Array, window: Window, n: int, recency: int = 0) -> Array:
+    """[n] counters drawn with replacement from a window that holds something.
+
+    Each is the latest of 1 + `recency` uniform draws: the chance of an item grows with its place
+    in the window to that power, whatever the window's length; 0 draws all alike.
+    """
     # Not a scaled float32 coin: its 2^23 values are too coarse for a long window.
-    offsets = jax.random.randint(key, (n,), 0, jnp.maximum(window.n, 1), jnp.int32)
-    return window.first + offsets
+    shape = (1 + recency, n) if recency else (n,)
+    offsets = jax.random.randint(key, shape, 0, jnp.maximum(window.n, 1), jnp.int32)
+    return window.first + (jnp.max(offsets, axis=0) if recency else offsets)

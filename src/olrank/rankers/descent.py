@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.errors import unknown_name
+from olrank.errors import ConfigError, unknown_name
 from olrank.feedback import history as ring
 from olrank.types import Array, Key, PyTree, Rows
 
@@ -55,12 +55,14 @@ class Plan(NamedTuple):
         epochs: when given, steps are epochs * ceil(items / batch) instead of J; one step an epoch
             where every step takes the whole history.
         optimiser: "sgd" or "adam".
+        recency: of what is drawn into batches, see `ring.sample`; batches only.
     """
 
     steps: int
     batch: int | None
     epochs: int | None
     optimiser: str
+    recency: int = 0
 
 
 class Rates(NamedTuple):
@@ -71,9 +73,14 @@ class Rates(NamedTuple):
 
 
 def check_plan(plan: Plan) -> None:
-    """Raise a ConfigError when there is no such optimiser."""
+    """Raise a ConfigError when there is no such plan."""
     if plan.optimiser not in ("sgd", "adam"):
         raise unknown_name("optimiser", plan.optimiser, ("sgd", "adam"))
+    if plan.recency < 0 or (plan.recency and plan.batch is None):
+        raise ConfigError(
+            f"recency: {plan.recency} must be 0 or more, and goes with a history_batch: it says "
+            "what is drawn into batches."
+        )
 
 
 def descend(
@@ -97,7 +104,7 @@ def descend(
     def gradient(step_key: Key, theta: PyTree) -> PyTree:
         if plan.batch is None:
             return _whole_gradient(score, objective, memory, rows, held, theta)
-        batch = objective.gather(memory, ring.sample(step_key, held, plan.batch))
+        batch = objective.gather(memory, ring.sample(step_key, held, plan.batch, plan.recency))
         return _mean_gradient(score, objective, batch, jnp.ones(plan.batch, bool), rows, theta)
 
     def step(i: Array, carry: PyTree) -> PyTree:

@@ -30,6 +30,10 @@ With `experts`, the line beside the network is not fitted with it: lines that ar
 more or less, and networks that are more or less free, are weighed by what they foretell
 (feedback.experts), and serve together. `linear_pull` then means nothing. Lists by which they are
 judged teach nobody but the documents' own effects.
+
+With a `recency` of 1 or more what came lately counts more, in what is replayed and in how experts
+are judged: each round by its number, to that power. Users change; and as the powers are of numbers,
+not of ages, a long history still counts for more than a short one.
 """
 
 from __future__ import annotations
@@ -80,6 +84,7 @@ class Design(NamedTuple):
     history_batch: int | None = 64
     epochs: int | None = None
     average: bool = False
+    recency: int = 0
     documents: int | None = None
     effect_variance: str = "given"
     within_lists: bool = False

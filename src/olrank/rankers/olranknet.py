@@ -47,7 +47,10 @@ def olranknet(design: Design) -> Ranker:
 
 def fit_by_descent(design: Any, net: Net, objective: descent.Objective) -> Fit:
     """Fit by the design's gradient steps on an objective over the history."""
-    plan = descent.Plan(design.steps, design.history_batch, design.epochs, design.optimiser)
+    plan = descent.Plan(
+        design.steps, design.history_batch, design.epochs, design.optimiser,
+        getattr(design, "recency", 0),
+    )  # fmt: skip
     descent.check_plan(plan)
     if design.update not in ("continue", "theta0", "restart"):
         raise unknown_name("update", design.update, ("continue", "theta0", "restart"))

@@ -102,7 +102,8 @@ def _resolve(name: str, line: Entry, given: dict[str, Any]) -> dict[str, Any]:
 def _checked(name: str, key: str, value: Any, default: Any, is_number: bool) -> Any:
     """The value, when it is of the kind that the default is."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    count = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    least = 0 if default == 0 else 1  # a count of nothing, where that is what holds unless given
+    count = isinstance(value, int) and not isinstance(value, bool) and value >= least
     fits = {
         bool: isinstance(value, bool),
         int: count or (value is None and key in ("history_batch", "epochs")),

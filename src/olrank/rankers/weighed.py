@@ -119,12 +119,13 @@ def learn(
     judged = experts.judge(known, foretold, impression.clicks, seen, memory.habits)
     held_out = is_held_out(impression, rows)
     known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
+    known = experts.faded(known, memory.n_impressions, design.recency)
     known = experts.steepened(known, shown, seen, memory.n_impressions)
     steep = known.steepness
     rate = jnp.where(steep > 0, 1.0 / jnp.where(steep > 0, steep, 1.0), 0.0)
     pulls = jnp.asarray(experts.LINES, steep.dtype)
     rates = descent.Rates(jnp.broadcast_to(rate, pulls.shape), pulls)
-    plan = descent.Plan(1, design.history_batch, None, "sgd")
+    plan = descent.Plan(1, design.history_batch, None, "sgd", design.recency)
     home = jnp.zeros_like(known.betas)
     betas = _fit_each(key, plan, rates, experts.line, objective, memory, rows, known.betas, home)
     return memory._replace(experts=known._replace(betas=betas))
@@ -140,7 +141,7 @@ def _learn_nets(
     homes: PyTree,
 ) -> PyTree:
     net = expert_net(design)
-    plan = descent.Plan(design.steps, design.history_batch, None, "sgd")
+    plan = descent.Plan(design.steps, design.history_batch, None, "sgd", design.recency)
     dtype = jnp.result_type(float)
     pulls, rate = (jnp.asarray(each, dtype) for each in zip(*experts.NETWORKS, strict=True))
     rates = descent.Rates(rate, net.scale * pulls)
