@@ -17,7 +17,7 @@ N = len(experts.LINES) + len(experts.NETWORKS)
 def test_a_judgement_is_the_likelihood_of_clicks_by_what_was_foretold():
     scores = jax.random.normal(jax.random.key(2), (N, len(experts.SCALES), K))
     clicks, seen = jnp.array([1.0, 0, 0, 0, 1, 0]), jnp.array([True] * 5 + [False])
-    after = experts.judge(experts.empty(D), scores, clicks, seen, HABITS)
+    after = experts.judge(experts.empty(D, len(experts.NETWORKS)), scores, clicks, seen, HABITS)
     each = [[float(cascade.log_likelihood(s, clicks, seen, HABITS)) for s in e] for e in scores]
     np.testing.assert_allclose(after.judged, np.array(each) - np.mean(each), rtol=1e-7)
 
@@ -52,7 +52,7 @@ def test_a_level_of_scores_is_no_evidence():
 def test_judgements_fade_by_when_they_were_made(recency):
     n, rng = 60, np.random.default_rng(0)
     made = rng.normal(size=(n, N, len(experts.SCALES)))
-    known = experts.empty(D)
+    known = experts.empty(D, len(experts.NETWORKS))
     for s in range(n):
         known = known._replace(judged=known.judged + made[s])
         known = experts.faded(known, jnp.asarray(s + 1), recency)
@@ -70,7 +70,7 @@ def test_one_mark_in_eight_is_held_out():
 
 
 def test_weights_lean_to_what_foretold_best_as_far_as_judgements_are_trusted():
-    start = experts.empty(D)
+    start = experts.empty(D, len(experts.NETWORKS))
     lines, nets = experts.weights(start, jnp.asarray(1.0))
     both = np.concatenate([lines, nets])
     np.testing.assert_allclose(both, np.mean(experts.SCALES) / N, rtol=1e-12)
@@ -87,7 +87,9 @@ def test_the_steepness_is_a_running_mean_that_unseen_lists_do_not_move():
     features = jax.random.uniform(jax.random.key(4), (2, K, D))
     seen = jnp.array([True] * 4 + [False] * 2)
     bounds = [0.25 * float(jnp.sum((one[:4] - one[:4].mean(axis=0)) ** 2)) for one in features]
-    known = experts.steepened(experts.empty(D), features[0], seen, jnp.int32(1))
+    known = experts.steepened(
+        experts.empty(D, len(experts.NETWORKS)), features[0], seen, jnp.int32(1)
+    )
     np.testing.assert_allclose(known.steepness, bounds[0], rtol=1e-12)
     known = experts.steepened(known, features[1], seen, jnp.int32(2))
     np.testing.assert_allclose(known.steepness, np.mean(bounds), rtol=1e-12)

@@ -20,7 +20,7 @@ D, K, WIDTH = 3, 4, 6
 SETTINGS = {
     "experts": True, "within_lists": True, "documents": 64, "width": WIDTH, "k": K, "history": 5,
     "history_batch": None, "steps": 1, "learning_rate": 0.05, "pull": 2.0, "prior": 0.7,
-    "alpha": 0.1, "trust": 1.0, "novelty": 0.0, "preset": "ours",
+    "alpha": 0.1, "trust": 1.0, "novelty": 0.0, "networks": 3, "preset": "ours",
 }  # fmt: skip
 PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
 ROWS, started = PUPIL.rows, PUPIL.started
@@ -230,3 +230,10 @@ def test_a_network_is_trusted_where_no_line_can_tell():
 def test_experts_need_a_line_and_differences_within_lists(lacking):
     with pytest.raises(ConfigError, match=r"^experts: they go with linear_part = true"):
         started(**lacking)
+
+
+@pytest.mark.parametrize("networks", [0, len(experts.NETWORKS) + 1])
+def test_more_networks_than_there_are_are_refused(networks):
+    design = olcascade.Design(experts=True, within_lists=True, documents=64, networks=networks)
+    with pytest.raises(ConfigError, match="networks: there are 3 to choose from"):
+        olcascade.olcascade(design)

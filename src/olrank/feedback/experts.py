@@ -36,7 +36,8 @@ class Network(NamedTuple):
 
 
 LINES = (10.0, 60.0, 400.0, 2500.0)  # their pulls
-NETWORKS = (Network(1.0, 1e-2), Network(100.0, 1e-3))
+# The last is for data that no line and no small step does justice to.
+NETWORKS = (Network(1.0, 1e-2), Network(100.0, 1e-3), Network(0.1, 5e-2))
 SCALES = (1.0, 0.5, 0.25)
 _HELD_OUT_ONE_IN = 8  # queries
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
@@ -58,12 +59,12 @@ class Experts(NamedTuple):
     steepness: Array
 
 
-def empty(n_features: int) -> Experts:
-    """Nothing learned yet."""
+def empty(n_features: int, n_networks: int) -> Experts:
+    """Nothing learned yet by the lines and the first networks."""
     dtype = jnp.result_type(float)
     return Experts(
         jnp.zeros((len(LINES), n_features), dtype),
-        jnp.zeros((len(LINES) + len(NETWORKS), len(SCALES)), dtype),
+        jnp.zeros((len(LINES) + n_networks, len(SCALES)), dtype),
         jnp.zeros((), dtype),
     )
 

@@ -24,7 +24,7 @@ from olrank.errors import ConfigError, unknown_name
 from olrank.explore import confidence as conf
 from olrank.explore import order as orders
 from olrank.explore import prune
-from olrank.feedback import documents, experts
+from olrank.feedback import documents
 from olrank.feedback import history as ring
 from olrank.feedback import pairs as pairing
 from olrank.nets import linear, mixture, mlp, residual
@@ -201,7 +201,7 @@ def choose_net(design: Any) -> Net:
     net = single_net(design)
     if not getattr(design, "experts", False):
         return net
-    return mixture.beside(net, expert_net(design), len(experts.NETWORKS))
+    return mixture.beside(net, expert_net(design), design.networks)
 
 
 def expert_net(design: Any) -> Net:

@@ -63,7 +63,8 @@ class Design(NamedTuple):
 
     `history_batch` counts impressions. `documents` is the size of the table of documents' own
     effects (feedback.documents); none are kept when None. Their variance is "given" by effect_prior
-    or "estimated". `within_lists`, `level` ("mean" or "fitted") and `experts` are explained above.
+    or "estimated". `within_lists`, `level` ("mean" or "fitted") and `experts` are explained above;
+    `networks` is how many of the experts' networks (feedback.experts.NETWORKS) there are.
     """
 
     k: int = 10
@@ -90,6 +91,7 @@ class Design(NamedTuple):
     within_lists: bool = False
     level: str = "mean"
     experts: bool = False
+    networks: int = 2
 
 
 def olcascade(design: Design) -> Ranker:
@@ -167,7 +169,7 @@ def _centred(g: Array, weights: Array) -> Array:
 
 def _nothing(design: Design, n_features: int) -> Memory:
     """A memory without impressions."""
-    known = experts.empty(n_features) if design.experts else ()
+    known = experts.empty(n_features, design.networks) if design.experts else ()
     return empty(design.history, design.k, known)
 
 

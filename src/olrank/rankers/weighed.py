@@ -55,6 +55,10 @@ def check(design: Any) -> None:
             "experts: they go with linear_part = true, within_lists = true, documents and "
             'update = "continue".'
         )
+    if not 1 <= design.networks <= len(experts.NETWORKS):
+        raise ConfigError(
+            f"networks: there are {len(experts.NETWORKS)} to choose from, not {design.networks}."
+        )
 
 
 def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
@@ -143,7 +147,8 @@ def _learn_nets(
     net = expert_net(design)
     plan = descent.Plan(design.steps, design.history_batch, None, "sgd", design.recency)
     dtype = jnp.result_type(float)
-    pulls, rate = (jnp.asarray(each, dtype) for each in zip(*experts.NETWORKS, strict=True))
+    some = experts.NETWORKS[: design.networks]
+    pulls, rate = (jnp.asarray(each, dtype) for each in zip(*some, strict=True))
     rates = descent.Rates(rate, net.scale * pulls)
     return _fit_each(key, plan, rates, net.score, objective, memory, rows, thetas, homes)
 
