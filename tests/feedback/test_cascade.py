@@ -127,7 +127,7 @@ def test_habits_are_found_from_clicks_alone(truth):
 def test_a_list_is_placed_where_its_clicks_are_likeliest():
     scores, clicks = jnp.asarray(SCORES), jnp.array([1.0, 1, 0, 1])
     ones = jnp.ones(K)
-    found = cascade.placed(scores, clicks, ALL, HABITS, ones)
+    found = cascade.placed(scores, clicks, ALL, HABITS, ones, 1.0)
     compared = cascade.levelled(scores, ALL)
     levels = found - compared
     np.testing.assert_allclose(levels, jnp.full(K, levels[0]), rtol=1e-12)
@@ -135,13 +135,16 @@ def test_a_list_is_placed_where_its_clicks_are_likeliest():
     value = [cascade.log_likelihood(compared + x, clicks, ALL, HABITS) - x**2 / 2 for x in grid]
     assert float(levels[0]) == pytest.approx(grid[int(np.argmax(value))], abs=2e-3)
     assert float(levels[0]) > 0.3
-    nothing = cascade.placed(scores, jnp.zeros(K), ALL, HABITS, ones) - compared
+    nothing = cascade.placed(scores, jnp.zeros(K), ALL, HABITS, ones, 1.0) - compared
     assert float(nothing[0]) < 0
+    held = cascade.placed(scores, clicks, ALL, HABITS, ones, 1e9)
+    np.testing.assert_allclose(held, compared, atol=1e-8)
 
 
 def test_moving_a_whole_list_changes_nothing_when_it_is_placed():
     scores, clicks = jnp.asarray(SCORES), jnp.array([0.0, 1, 0, 0])
-    place = partial(cascade.placed, clicks=clicks, seen=ALL, habits=HABITS, weights=jnp.ones(K))
+    rest = {"clicks": clicks, "seen": ALL, "habits": HABITS, "weights": jnp.ones(K), "prior": 1.0}
+    place = partial(cascade.placed, **rest)
     np.testing.assert_allclose(place(scores), place(scores + 5.0), rtol=1e-12)
     slopes = jax.grad(lambda x: cascade.log_likelihood(place(x), clicks, ALL, HABITS))(scores)
     assert float(jnp.abs(jnp.sum(slopes))) < 1e-12 < float(jnp.abs(slopes).max())
@@ -149,5 +152,5 @@ def test_moving_a_whole_list_changes_nothing_when_it_is_placed():
 
 def test_documents_without_weight_do_not_place_a_list():
     scores, clicks = jnp.asarray(SCORES), jnp.array([1.0, 1, 1, 1])
-    found = cascade.placed(scores, clicks, ALL, HABITS, jnp.zeros(K))
+    found = cascade.placed(scores, clicks, ALL, HABITS, jnp.zeros(K), 1.0)
     np.testing.assert_allclose(found, cascade.levelled(scores, ALL), rtol=1e-12)

@@ -72,15 +72,17 @@ def test_one_mark_in_eight_is_held_out():
 def test_weights_lean_to_what_foretold_best_as_far_as_judgements_are_trusted():
     start = experts.empty(D, len(experts.NETWORKS))
     lines, nets = experts.weights(start, jnp.asarray(1.0))
-    both = np.concatenate([lines, nets])
-    np.testing.assert_allclose(both, np.mean(experts.SCALES) / N, rtol=1e-12)
+    odds = np.exp([0.0] * len(lines) + [-net.doubt for net in experts.NETWORKS])
+    expected = np.mean(experts.SCALES) * odds / odds.sum()
+    np.testing.assert_allclose(np.concatenate([lines, nets]), expected, rtol=1e-12)
+    assert odds.min() < 0.1
     sure = start._replace(judged=start.judged.at[2, 1].set(500.0) - 9000.0)
     lines, nets = experts.weights(sure, jnp.asarray(1.0))
     expected = [0.0, 0.0, experts.SCALES[1], 0.0]
     np.testing.assert_allclose(lines, expected, atol=1e-12)
     np.testing.assert_allclose(nets, 0.0, atol=1e-12)
     blind = experts.weights(sure, jnp.asarray(0.0))
-    np.testing.assert_allclose(np.concatenate(blind), both, rtol=1e-12)
+    np.testing.assert_allclose(np.concatenate(blind), np.mean(experts.SCALES) / N, rtol=1e-12)
 
 
 def test_the_steepness_is_a_running_mean_that_unseen_lists_do_not_move():

@@ -176,7 +176,7 @@ def test_within_lists_only_differences_move_the_network():
 
         return total(theta), np.asarray(jax.grad(total)(theta))
 
-    value, bound = slope(partial(olcascade._loss_within_lists, olcascade._at_mean))
+    value, bound = slope(partial(olcascade._loss_within_lists, partial(olcascade._at_mean, 1.0)))
     shown = np.array([0, 3, 2])
     theta = theta.at[shown].add(-theta[shown].mean())
     level, free = slope(olcascade.CASCADE.loss)
@@ -194,7 +194,7 @@ def test_a_fitted_level_takes_what_all_documents_of_a_list_share():
     def slope(level, clicks):
         clicks = jnp.asarray([clicks])
         batch = Batch(jnp.array([[0, 1, 2, 3]]), clicks, seen, none, cascade.FIRST_GUESS)
-        loss = partial(olcascade._loss_within_lists, olcascade._PLACES[level])
+        loss = partial(olcascade._loss_within_lists, partial(olcascade._PLACES[level], 1.0))
         found = jax.grad(lambda x: loss(lambda f: f @ x, batch, keep, rows)[0])(theta)
         return np.asarray(found)
 

@@ -78,7 +78,7 @@ def test_a_line_takes_the_step_that_its_pull_and_the_steepness_allow():
 def test_a_network_takes_the_step_of_its_own_rate_and_pull():
     ranker, state = started()
     after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
-    for i, (pull, rate) in enumerate(experts.NETWORKS):
+    for i, (pull, rate, _) in enumerate(experts.NETWORKS):
         before, found = (
             jax.tree.map(lambda leaf, i=i: leaf[i], one.theta[1].thetas) for one in (state, after)
         )
@@ -134,10 +134,12 @@ def test_only_lists_that_are_held_out_are_left_out_of_the_loss():
     for memo in (TO_LEARN_FROM, HELD_OUT):
         state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0], memo=memo)
     batch = gather(state.history, jnp.arange(2))
-    loss = olcascade._loss_to_experts
+    loss = partial(olcascade._loss_to_experts, partial(olcascade._at_mean, 1.0))
     teaching = weighed.Teaching(state.documents, jnp.ones(()), jnp.zeros(()))
     score = partial(experts.line, jnp.arange(1.0, D + 1))
-    found, n = loss(olcascade._at_mean, teaching, score, batch, jnp.ones(2, bool), ROWS)
+    found, n = loss(
+        partial(olcascade._at_mean, 1.0), teaching, score, batch, jnp.ones(2, bool), ROWS
+    )
     scores = cascade.levelled(score(ROWS.features[:4]), jnp.ones(4, bool))
     clicks, habits = jnp.array([0.0, 1, 0, 0]), state.history.habits
     expected = -cascade.log_likelihood(scores, clicks, jnp.ones(4, bool), habits)

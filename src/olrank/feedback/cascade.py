@@ -22,7 +22,6 @@ import jax.numpy as jnp
 from olrank.types import Array
 
 _PRIOR_READS = 2.0  # how many decisions to read on the first guess of a habit is worth
-_LEVEL_PRIOR = 1.0  # 1 / variance of lists' levels
 _LEVEL_STEPS = 3  # of Newton's method; it doubles the right digits with each
 _HIGHEST = 4.0  # level either way: where few clicks curve the likelihood, steps may leap
 
@@ -72,7 +71,9 @@ def levelled(scores: Array, counted: Array) -> Array:
     return scores - jnp.sum(jnp.where(counted, scores, 0.0), axis=-1, keepdims=True) / n
 
 
-def placed(scores: Array, clicks: Array, seen: Array, habits: Habits, weights: Array) -> Array:
+def placed(
+    scores: Array, clicks: Array, seen: Array, habits: Habits, weights: Array, prior: Array
+) -> Array:
     """[k] scores less their mean, at the level that explains the clicks on this list best.
 
     Lists differ in how much there is to click, and the bias is one for all. The level is fitted to
@@ -85,6 +86,7 @@ def placed(scores: Array, clicks: Array, seen: Array, habits: Habits, weights: A
         seen: [k] bool.
         habits: of the users.
         weights: [k] by how much each document counts.
+        prior: 1 / variance of lists' levels.
     """
     compared = levelled(scores, seen)
     fixed = jax.lax.stop_gradient(compared)
@@ -94,8 +96,8 @@ def placed(scores: Array, clicks: Array, seen: Array, habits: Habits, weights: A
         at = fixed + level
         p = jax.nn.sigmoid(at + habits.bias)
         read = weights * p_read(at, clicks, seen, habits)
-        slope = jnp.sum(read * (clicks - p)) - _LEVEL_PRIOR * level
-        level = level + slope / (_LEVEL_PRIOR + jnp.sum(read * p * (1.0 - p)))
+        slope = jnp.sum(read * (clicks - p)) - prior * level
+        level = level + slope / (prior + jnp.sum(read * p * (1.0 - p)))
         level = jnp.clip(level, -_HIGHEST, _HIGHEST)
     return compared + level
 

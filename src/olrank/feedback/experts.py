@@ -29,15 +29,19 @@ from olrank.types import Array
 
 
 class Network(NamedTuple):
-    """One of the networks: how much it is pulled to where it started, and its learning rate."""
+    """One of the networks: how much it is pulled to where it started, and its learning rate.
+
+    `doubt` is how much better than others it must foretell to weigh as much as they do.
+    """
 
     pull: float
     learning_rate: float
+    doubt: float = 0.0
 
 
 LINES = (10.0, 60.0, 400.0, 2500.0)  # their pulls
 # The last is for data that no line and no small step does justice to.
-NETWORKS = (Network(1.0, 1e-2), Network(100.0, 1e-3), Network(0.1, 5e-2))
+NETWORKS = (Network(1.0, 1e-2), Network(100.0, 1e-3), Network(0.1, 5e-2, 5.0))
 SCALES = (1.0, 0.5, 0.25)
 _HELD_OUT_ONE_IN = 8  # queries
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
@@ -71,7 +75,9 @@ def empty(n_features: int, n_networks: int) -> Experts:
 
 def weights(experts: Experts, trust: Array) -> tuple[Array, Array]:
     """[n_lines] and [n_nets], what to multiply the experts' scores with."""
-    shares = jax.nn.softmax(trust * experts.judged, axis=(0, 1))
+    n_networks = experts.judged.shape[0] - len(LINES)
+    doubts = jnp.asarray([0.0] * len(LINES) + [net.doubt for net in NETWORKS[:n_networks]])
+    shares = jax.nn.softmax(trust * (experts.judged - doubts[:, None]), axis=(0, 1))
     found = shares @ jnp.asarray(SCALES, shares.dtype)
     return found[: len(LINES)], found[len(LINES) :]
 

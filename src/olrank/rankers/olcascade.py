@@ -99,17 +99,17 @@ def olcascade(design: Design) -> Ranker:
     weighed.check(design)
     _check(design)
     net = explorer.choose_net(design)
-    objective, place = CASCADE, _PLACES[design.level]
-    if design.within_lists:
-        objective = CASCADE._replace(loss=partial(_loss_within_lists, place))
     fit_to = weighed.fit if design.experts else fit_by_descent
 
     def taught(state: explorer.State) -> descent.Objective:
         """What a state's history is fitted by."""
+        if not design.within_lists:
+            return CASCADE
+        place = partial(_PLACES[design.level], state.numbers.level_prior)
         if not design.experts:
-            return objective
+            return CASCADE._replace(loss=partial(_loss_within_lists, place))
         teaches = weighed.Teaching(state.documents, state.history.worth, state.numbers.novelty)
-        return objective._replace(loss=partial(_loss_to_experts, place, teaches))
+        return CASCADE._replace(loss=partial(_loss_to_experts, place, teaches))
 
     def fit(key: Key, state: explorer.State, rows: Rows) -> tuple[PyTree, PyTree]:
         return fit_to(design, net, taught(state))(key, state, rows)
@@ -192,20 +192,20 @@ def _cascade_loss(score: Any, batch: Batch, keep: Array, rows: Rows) -> tuple[Ar
     return _loss(_scores(score, batch, rows), batch, keep)
 
 
-def _at_mean(scores: Array, batch: Batch, weights: Array) -> Array:
+def _at_mean(prior: Array, scores: Array, batch: Batch, weights: Array) -> Array:
     return cascade.levelled(scores, batch.seen)
 
 
-def _at_fitted(scores: Array, batch: Batch, weights: Array) -> Array:
-    return jax.vmap(cascade.placed, (0, 0, 0, None, 0))(
-        scores, batch.clicks, batch.seen, batch.habits, weights
+def _at_fitted(prior: Array, scores: Array, batch: Batch, weights: Array) -> Array:
+    return jax.vmap(cascade.placed, (0, 0, 0, None, 0, None))(
+        scores, batch.clicks, batch.seen, batch.habits, weights, prior
     )
 
 
 Place = Callable[[Array, Batch, Array], Array]
 """(scores [n, k], their lists, weights [n, k]) -> [n, k] scores at the levels of their lists."""
 
-_PLACES: dict[str, Place] = {"mean": _at_mean, "fitted": _at_fitted}
+_PLACES: dict[str, Callable[..., Array]] = {"mean": _at_mean, "fitted": _at_fitted}
 
 
 def _loss_within_lists(

@@ -148,8 +148,10 @@ def _learn_nets(
     plan = descent.Plan(design.steps, design.history_batch, None, "sgd", design.recency)
     dtype = jnp.result_type(float)
     some = experts.NETWORKS[: design.networks]
-    pulls, rate = (jnp.asarray(each, dtype) for each in zip(*some, strict=True))
-    rates = descent.Rates(rate, net.scale * pulls)
+    pulls = jnp.asarray([one.pull for one in some], dtype)
+    rates = descent.Rates(
+        jnp.asarray([one.learning_rate for one in some], dtype), net.scale * pulls
+    )
     return _fit_each(key, plan, rates, net.score, objective, memory, rows, thetas, homes)
 
 
