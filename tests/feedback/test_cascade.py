@@ -124,8 +124,9 @@ def test_habits_are_found_from_clicks_alone(truth):
     np.testing.assert_allclose(habits.after_skip, truth.after_skip, atol=0.03)
 
 
-def test_a_list_is_placed_where_its_clicks_are_likeliest():
-    scores, clicks = jnp.asarray(SCORES), jnp.array([1.0, 1, 0, 1])
+@pytest.mark.parametrize("pattern", [[1.0, 1, 0, 1], [1.0, 3, 0, 0]])
+def test_a_list_is_placed_where_its_clicks_are_likeliest(pattern):
+    scores, clicks = jnp.asarray(SCORES), jnp.array(pattern)
     ones = jnp.ones(K)
     found = cascade.placed(scores, clicks, ALL, HABITS, ones, 1.0)
     compared = cascade.levelled(scores, ALL)

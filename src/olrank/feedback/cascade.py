@@ -89,14 +89,13 @@ def placed(
         prior: 1 / variance of lists' levels.
     """
     compared = levelled(scores, seen)
-    fixed = jax.lax.stop_gradient(compared)
-
+    fixed, clicked = jax.lax.stop_gradient(compared), clicks > 0
     level = jnp.zeros((), scores.dtype)
     for _ in range(_LEVEL_STEPS):
         at = fixed + level
         p = jax.nn.sigmoid(at + habits.bias)
-        read = weights * p_read(at, clicks, seen, habits)
-        slope = jnp.sum(read * (clicks - p)) - prior * level
+        read = weights * p_read(at, clicks, seen, habits) * jnp.where(clicked, clicks, 1.0)
+        slope = jnp.sum(read * (clicked - p)) - prior * level
         level = level + slope / (prior + jnp.sum(read * p * (1.0 - p)))
         level = jnp.clip(level, -_HIGHEST, _HIGHEST)
     return compared + level
