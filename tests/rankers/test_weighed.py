@@ -137,9 +137,7 @@ def test_only_lists_that_are_held_out_are_left_out_of_the_loss():
     loss = partial(olcascade._loss_to_experts, partial(olcascade._at_mean, 1.0))
     teaching = weighed.Teaching(state.documents, jnp.ones(()), jnp.zeros(()))
     score = partial(experts.line, jnp.arange(1.0, D + 1))
-    found, n = loss(
-        partial(olcascade._at_mean, 1.0), teaching, score, batch, jnp.ones(2, bool), ROWS
-    )
+    found, n = loss(teaching, score, batch, jnp.ones(2, bool), ROWS)
     scores = cascade.levelled(score(ROWS.features[:4]), jnp.ones(4, bool))
     clicks, habits = jnp.array([0.0, 1, 0, 0]), state.history.habits
     expected = -cascade.log_likelihood(scores, clicks, jnp.ones(4, bool), habits)
@@ -164,10 +162,8 @@ def test_a_document_that_is_known_teaches_by_what_it_is_worth():
     batch = Batch(jnp.arange(4)[None], clicks[None], seen[None], jnp.zeros(1, bool), habits)
 
     def taught(scores):
-        place = olcascade._at_mean
-        return olcascade._loss_to_experts(place, teaching, lambda _: scores, batch, seen[:1], ROWS)[
-            0
-        ]
+        loss = partial(olcascade._loss_to_experts, partial(olcascade._at_mean, 1.0), teaching)
+        return loss(lambda _: scores, batch, seen[:1], ROWS)[0]
 
     def plain(scores):
         return -cascade.log_likelihood(scores, clicks, seen, habits)
