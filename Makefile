@@ -31,8 +31,8 @@ check: $(INSTALLED_DEV) ## lint, types and import layers only
 	@$(BIN)/lint-imports
 
 figures: $(INSTALLED) ## redraw every committed figure from its rows
-	@for rows in experiments/*/rows.parquet; do \
-	  if [ -e "$$rows" ]; then $(BIN)/olrank figures "$$(dirname "$$rows")"; fi; \
+	@for figures in experiments/*/figures; do \
+	  if [ -e "$$figures/../rows.parquet" ]; then $(BIN)/olrank figures "$$(dirname "$$figures")"; fi; \
 	done
 	@if [ -e $(SHOWCASE)/figures/learning.svg ]; then \
 	  mkdir -p docs/figures && cp $(SHOWCASE)/figures/learning.svg docs/figures/learning.svg; \

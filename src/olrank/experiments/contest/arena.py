@@ -21,6 +21,10 @@ from olrank.types import Dataset, Fold
 _BUCKETS = 3  # each is compiled for every ranker, which takes longer here than some more padding
 
 
+Used = tuple[str, str, dict[str, str]]
+"""Data set, fold, and checksums of its parts."""
+
+
 class Arena(NamedTuple):
     """One fold as one stage sees it.
 
@@ -49,7 +53,7 @@ class Arena(NamedTuple):
         return {"train": self.train.checksum, self.metric: self.judged.checksum}
 
     @property
-    def used(self) -> tuple[str, str, dict[str, str]]:
+    def used(self) -> Used:
         """What a record says of it: data set, fold, checksums."""
         return self.dataset, self.fold, self.checksums
 

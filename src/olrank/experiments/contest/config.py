@@ -167,14 +167,14 @@ class Contest(Section):
 def read_contest(path: Path) -> Contest:
     """The contest in this TOML file."""
     text = read_text(path)
-    first = tables(text, path.name).get("rivals_of")
+    said = tables(text, path.name)
+    first = said.get("rivals_of")
     if first is None:
         return parse_contest(text, path.name)
-    said = sorted(set(tables(text, path.name)) - {"name", "rivals_of", "candidate"})
-    if said:
+    if again := sorted(set(said) - {"name", "rivals_of", "candidate"}):
         raise ConfigError(
-            f"{path.name}: {', '.join(said)}: asked as in {first}, whose rivals stand for those of "
-            "this contest. Leave it out, or leave rivals_of out and say everything."
+            f"{path.name}: {', '.join(again)}: asked as in {first}, whose rivals stand for those "
+            "of this contest. Leave it out, or leave rivals_of out and say everything."
         )
     there = path.parent / str(first)
     return parse_contest(text, path.name, tables(read_text(there), there.name))

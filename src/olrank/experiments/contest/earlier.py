@@ -11,7 +11,8 @@ from typing import Any
 import polars as pl
 
 from olrank.errors import ConfigError
-from olrank.experiments.contest.ground import Ground, Used, checksum, parts_of
+from olrank.experiments.contest.arena import Used
+from olrank.experiments.contest.ground import Ground, checksum, parts_of
 from olrank.experiments.contest.tasks import Entrant
 from olrank.experiments.reports.verdicts import BEST, LEFT_OUT
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from olrank.errors import ConfigError
+from olrank.experiments.contest.arena import Used
 from olrank.experiments.contest.config import Contest
 from olrank.experiments.contest.entrants import has_choice
 from olrank.experiments.rows import files
@@ -28,9 +29,6 @@ _RECORDS = {
     "robust": "robust.json",
     "outside": "outside.json",
 }
-
-Used = tuple[str, str, dict[str, str]]
-"""Data set, fold, and checksums of its parts."""
 
 
 @dataclass

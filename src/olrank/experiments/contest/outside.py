@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from olrank.experiments.contest.arena import folds_of
+from olrank.experiments.contest.arena import Used, folds_of
 from olrank.experiments.contest.config import Contest, EvaluateConfig
 from olrank.experiments.contest.tasks import query_means
 from olrank.experiments.running import lambdamart
@@ -56,6 +56,6 @@ def _rows(fold: Fold, measured: EvaluateConfig) -> pl.DataFrame:
     return query_means(values, f"ndcg@{measured.k}").with_columns(told)
 
 
-def used(fold: Fold) -> tuple[str, str, dict[str, str]]:
+def used(fold: Fold) -> Used:
     """What a record says of a fold: data set, fold, checksums."""
     return fold.train.name, fold.name, checksums(fold)
