@@ -87,25 +87,29 @@ def story(whole_run: Path) -> Story:
     impatient = threading.Timer(300, lambda: _end(process))
     impatient.start()
     heard, workers, reporting = [], [], set()
-    family: list[Process] = []
+    family: dict[int, Process] = {}
     try:
         assert process.stdout is not None
         for line in process.stdout:
             heard.append(line.strip())
-            # As soon as a job has done some of its rounds, the worker of one is killed.
-            if not workers and line.startswith("advance") and not line.endswith(" 0\n"):
-                family = children_of(process.pid)
-                workers = [child for child in family if child.title.startswith("ray::_job")]
+            # The worker of a job is killed as soon as one is heard of and is still at it: a job
+            # takes seconds, and what it tells may be heard when it has ended.
+            children = children_of(process.pid)
+            family |= {child.pid: child for child in children}
+            if not workers and line.startswith("advance"):
+                workers = [child for child in children if child.title.startswith("ray::_job")]
                 for worker in workers:
                     reporting |= _reporting(worker.pid)
-                os.kill(workers[0].pid, signal.SIGKILL)
+                for worker in workers[:1]:
+                    os.kill(worker.pid, signal.SIGKILL)
         assert process.wait(timeout=30) == 0, (folder / "stderr").read_text()
+        assert workers, "no worker was seen at its job"
     finally:
         impatient.cancel()
         _end(process)
         process.communicate()
     ends = time.monotonic() + 10
-    while (left := _alive(family)) and time.monotonic() < ends:
+    while (left := _alive(list(family.values()))) and time.monotonic() < ends:
         time.sleep(0.1)
     return Story(folder, heard, reporting, left)
 
