@@ -213,9 +213,9 @@ def test_a_folder_without_rows_has_no_figures(olrank_says, tmp_path: Path):
 
 def test_report_writes_tables_and_claims_beside_the_figures(olrank_says, tmp_path: Path):
     files.write_rows(made_rows(), tmp_path / "rows.parquet")
-    answer = olrank_says("report", tmp_path, "--base", "olranknet")
+    answer = olrank_says("report", tmp_path)
     assert answer.code == 0
-    for name in ("claims.md", "tables.md", "effects.md", "figures/learning.svg"):
+    for name in ("claims.md", "tables.md", "figures/learning.svg"):
         assert (tmp_path / name).is_file()
         assert name in answer.out
 

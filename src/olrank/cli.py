@@ -146,7 +146,15 @@ def run_config(
     console = _console()
     console.print(summary.table(outcome.summary))
     for written in ("rows.parquet", "run.json", "summary.json", "figures"):
-        console.print(f"{folder / written}", markup=False, soft_wrap=True)
+        if written != "figures" or outcome.figures:
+            console.print(f"{folder / written}", markup=False, soft_wrap=True)
+    if not outcome.figures:
+        console.print(
+            "No curves are drawn of so many rankers: nobody could tell them apart. Where variants "
+            f"name their base, draw their effects: olrank figures {folder}",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 @app.command("reproduce")
@@ -264,14 +272,11 @@ def redraw_figures(
 @app.command("report")
 def report_folder(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder with rows.parquet.")],
-    base: Annotated[
-        str | None, typer.Option(help="Of an ablation: the ranker that the others differ from.")
-    ] = None,
 ) -> None:
     """Write figures, tables and claims of a finished run from its rows."""
     from olrank.experiments.reports.report import report
 
-    for path in report(folder, base):
+    for path in report(folder):
         typer.echo(path)
 
 

@@ -33,6 +33,12 @@ def test_all_figures_of_a_run_are_drawn(tmp_path: Path):
     assert all(path.is_file() for path in drawn)
 
 
+def test_more_curves_than_can_be_told_apart_are_not_drawn(tmp_path: Path):
+    many = [f"variant {i}" for i in range(13)]
+    assert draw_all(made_rows(rankers=many), tmp_path / "many") == []
+    assert draw_all(made_rows(rankers=many[1:]), tmp_path / "fewer") != []
+
+
 def test_a_figure_without_values_is_left_out(tmp_path: Path):
     rows = made_rows().filter(pl.col("metric") != "certain_ratio")
     assert "certainty.svg" not in [path.name for path in draw_all(rows, tmp_path)]

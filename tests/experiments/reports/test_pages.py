@@ -40,18 +40,21 @@ def test_a_page_is_filled_from_rows(experiment: Path, tmp_path: Path):
     assert "[Does it hold?](trial.md)" in written[2].read_text()
 
 
-def test_effects_may_be_of_some_variants_alone(experiment: Path):
+def test_effects_are_of_the_variants_of_one_base(experiment: Path):
     names = ("olranknet", "pdgd-linear", "skyline")
     files.write_rows(made_rows(rankers=names, seeds=range(5)), experiment / "rows.parquet")
-    everyone = pages.fill("{{effects olranknet}}", experiment)
-    assert all(f"| {name} |" in everyone for name in names[1:])
-    some = pages.fill("{{effects olranknet | skyline}}", experiment)
-    assert "| skyline |" in some
-    assert "pdgd-linear" not in some
-    both = pages.fill("{{effects olranknet | skyline; pdgd-linear}}", experiment)
-    assert both == everyone
-    with pytest.raises(ConfigError, match="skylin"):
-        pages.fill("{{effects olranknet | skylin}}", experiment)
+    bases = {"pdgd-linear": "olranknet", "skyline": "pdgd-linear"}
+    rankers = [{"name": name, "label": "", "base": bases.get(name)} for name in names]
+    files.write_json({"config": {"ranker": rankers}}, experiment / "run.json")
+    filled = pages.fill("{{effects olranknet}}", experiment)
+    assert "against olranknet" in filled
+    assert "| pdgd-linear |" in filled
+    assert "skyline" not in filled
+    report.report(experiment)
+    assert filled in (experiment / "effects.md").read_text()
+    assert "figures/trial-effects.svg" in pages.fill("{{figure effects}}", experiment)
+    with pytest.raises(ConfigError, match='no base is called "skyline"'):
+        pages.fill("{{effects skyline}}", experiment)
 
 
 def test_a_page_is_stale_when_rows_move_or_it_was_edited(experiment: Path, tmp_path: Path):

@@ -148,6 +148,11 @@ def test_a_misspelt_setting_of_a_ranker_is_found_before_anything_runs():
         ("alpha = 0.1", "alpha = [[0.1]]", "[ranker 1]: ranker olranknet, alpha: expected a num"),
         ("rounds = 50", "replicas_at_once = 0", "[run] replicas_at_once: input should be greater"),
         ('label = "wide"', "", '[ranker]: two rankers are called "olranknet". Give each its own'),
+        (
+            'label = "wide"',
+            'label = "wide"\nbase = "wide"',
+            '[ranker]: base: no other ranker is called "wide". Known: olranknet.',
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(written: str, instead: str, said: str):

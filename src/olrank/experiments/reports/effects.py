@@ -1,5 +1,6 @@
-"""What each choice of an ablation does: a variant against the base, one choice changed at a time.
+"""What each choice does: variants against the ranker that they differ from in one of them.
 
+A config says of each variant what its base is (`base` of a [[ranker]]), and run.json keeps it.
 Differences are paired over data set, fold and seed; users and stop rules of one seed meet the same
 queries and are no units of their own, so that their differences are averaged first. The stop rule
 is a choice, too, of the user and not of the ranker: the base under one rule is held against the
@@ -8,11 +9,14 @@ base under the other. p-values are corrected by Holm over all choices of a metri
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from olrank.errors import ConfigError
+from olrank.errors import unknown_name
 from olrank.experiments.rows.markdown import table_head, table_line
 from olrank.metrics.compare import holm, paired
 
@@ -20,28 +24,43 @@ _UNIT = ["dataset", "user", "stop", "fold", "seed"]
 _LEVEL = 0.05
 
 
-def effects(rows: pl.DataFrame, base: str) -> pl.DataFrame:
-    """A line for each metric and choice: all users together, then each user.
+def variants(folder: Path) -> dict[str, list[str]]:
+    """The bases of a finished run, each with the labels of its variants; none without run.json."""
+    file = folder / "run.json"
+    if not file.is_file():
+        return {}
+    found: dict[str, list[str]] = {}
+    for ranker in json.loads(file.read_text("utf-8")).get("config", {}).get("ranker", []):
+        if ranker.get("base") is not None:
+            found.setdefault(ranker["base"], []).append(ranker["label"] or ranker["name"])
+    return found
+
+
+def effects(rows: pl.DataFrame, variants: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """A line for each base, metric and choice: all users together, then each user.
 
     Args:
         rows: of one setting a label in every cell; see `rows.choice`.
-        base: the label that the others differ from in one choice.
+        variants: labels of bases, and of the variants of each.
 
     Returns:
-        metric, choice, user ("all" for all together), difference, low, high, p (Holm over the
-        choices of a metric, all users together; as it is for one user), n.
+        base, metric, choice, user ("all" for all together), difference, low, high, p (Holm over
+        the choices of a base and metric, all users together; as it is for one user), n.
     """
-    if base not in rows["ranker"].unique():
-        known = ", ".join(rows["ranker"].unique(maintain_order=True))
-        raise ConfigError(f'base: no ranker of the rows is called "{base}". Known: {known}.')
+    there = rows["ranker"].unique(maintain_order=True).to_list()
     last = rows.filter(pl.col("round") == pl.col("round").max().over("ranker", "metric"))
     lines: list[dict[str, Any]] = []
-    for metric in _metrics(rows):
-        found = _of_metric(last.filter(pl.col("value").is_finite(), metric=metric), base)
-        together = [line for line in found if line["user"] == "all"]
-        for line, p in zip(together, holm([line["p"] for line in together]), strict=True):
-            line["p"] = float(p)
-        lines += [{"metric": metric, **line} for line in found]
+    for base, labels in variants.items():
+        for label in (base, *labels):
+            if label not in there:
+                raise unknown_name("ranker of the rows", label, there)
+        for metric in _metrics(rows):
+            of_metric = last.filter(pl.col("value").is_finite(), metric=metric)
+            found = _of_metric(of_metric, base, labels)
+            together = [line for line in found if line["user"] == "all"]
+            for line, p in zip(together, holm([line["p"] for line in together]), strict=True):
+                line["p"] = float(p)
+            lines += [{"base": base, "metric": metric, **line} for line in found]
     return pl.DataFrame(lines)
 
 
@@ -50,15 +69,11 @@ def _metrics(rows: pl.DataFrame) -> list[str]:
     return [m for m in there if m.startswith("ndcg@")] + ["online_ndcg"] * ("online_ndcg" in there)
 
 
-def _of_metric(last: pl.DataFrame, base: str) -> list[dict[str, Any]]:
+def _of_metric(last: pl.DataFrame, base: str, labels: Sequence[str]) -> list[dict[str, Any]]:
     ours = last.filter(ranker=base).select(*_UNIT, "value")
-    compared = {
-        label: last.filter(ranker=label).select(*_UNIT, "value")
-        for label in last["ranker"].unique(maintain_order=True)
-        if label != base
-    }
     lines = []
-    for label, units in compared.items():
+    for label in labels:
+        units = last.filter(ranker=label).select(*_UNIT, "value")
         lines += _lines(label, units.join(ours, on=_UNIT, suffix="_b"))
     stops = ours["stop"].unique().sort().to_list()
     if stops == ["clicked", "examined"]:
@@ -80,10 +95,10 @@ def _lines(label: str, both: pl.DataFrame) -> list[dict[str, Any]]:
     return lines
 
 
-def markdown(found: pl.DataFrame, base: str) -> str:
-    """A table for each metric: a line a choice, the largest effects first."""
+def markdown(found: pl.DataFrame) -> str:
+    """A table for each base and metric: a line a choice, the largest effects first."""
     lines: list[str] = []
-    for (metric,), part in found.group_by("metric", maintain_order=True):
+    for (base, metric), part in found.group_by("base", "metric", maintain_order=True):
         digits = 1 if metric == "online_ndcg" else 3
         users = [user for user in part["user"].unique(maintain_order=True) if user != "all"]
         lines += [f"### {metric}, against {base}", ""]

@@ -4,12 +4,11 @@ An experiment's `page.md` is prose with places to fill, each on double braces:
 
     {{table}}        all rankers, as in table.md          {{tables}}     with tests, as in tables.md
     {{claims}}       verdicts on the paper's claims       {{theory}}     fits, coverage, dimensions
-    {{published}}    ours beside published numbers        {{effects B}}  an ablation against base B
+    {{published}}    ours beside published numbers        {{effects B}}  the variants of base B
     {{devices D}}    rows of device D beside the CPU's
     {{contest PART}} of a contest: verdict, cells, rivals, closed, robust, means, all, chosen
     {{figure NAME}}  a figure of the folder               {{run NAME}}   rounds, seeds, folds, hours
     {{mean RANKER | USER | STOP | METRIC}}                one number; DATASET | ... in front if many
-    {{effects B | LABEL; LABEL}}                          of these variants alone
 
 `build` fills them and writes docs/NAME.md with copies of the figures; `stale` says which pages are
 no longer what the rows say.
@@ -135,15 +134,10 @@ def _devices(folder: Path, words: str) -> str:
 
 
 def _effects(folder: Path, words: str) -> str:
-    rows, (base, _, listed) = _chosen(folder), words.partition("|")
-    base, labels = base.strip(), [label.strip() for label in listed.split(";") if label.strip()]
-    if labels:
-        there = rows["ranker"].unique(maintain_order=True).to_list()
-        for label in labels:
-            if label not in there:
-                raise unknown_name("variant", label, there)
-        rows = rows.filter(pl.col("ranker").is_in([base, *labels]))
-    return effects.markdown(effects.effects(rows, base), base).strip()
+    variants = effects.variants(folder)
+    if words not in variants:
+        raise unknown_name("base", words, variants)
+    return effects.markdown(effects.effects(_chosen(folder), {words: variants[words]})).strip()
 
 
 def _figure(folder: Path, words: str) -> str:

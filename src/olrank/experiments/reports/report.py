@@ -2,7 +2,8 @@
 
 File                   Holds                                      Makes
 rows.parquet           the chosen settings of every ranker        learning, online, regret,
-                                                                  certainty, ratio; tables.md
+                                                                  certainty, ratio; tables.md;
+                                                                  effects, where run.json has bases
 longer.parquet         PDGD after four times the rounds           claims.md
 outside.parquet        LightGBM's LambdaMART                      tables.md
 separation.parquet     projected documents                        nonlinearity
@@ -23,15 +24,16 @@ import polars as pl
 from olrank.experiments.reports import claims, contest, effects, evidence, tables
 from olrank.experiments.rows import choice, files, summary
 from olrank.experiments.rows.markdown import table_head, table_line
+from olrank.figures import effects as effects_figure
 from olrank.figures import growth, ratio, regret_fit, separation
 from olrank.figures.all import draw_all
 
 
-def report(folder: Path, base: str | None = None) -> list[Path]:
-    """Draw all that the folder's rows allow, and say what was written; `base` is an ablation's."""
+def report(folder: Path) -> list[Path]:
+    """Draw all that the folder's rows allow, and say what was written."""
     if contest.is_contest(folder):
         return contest.write(folder)
-    return [*draw(folder), *write(folder, base)]
+    return [*draw(folder), *write(folder)]
 
 
 def draw(folder: Path) -> list[Path]:
@@ -44,6 +46,9 @@ def draw(folder: Path) -> list[Path]:
         known = rows.filter(pl.col("value").is_finite(), metric="certain_ratio")
         if "olranknet" in known["ranker"]:
             drawn.append(ratio.draw(rows, figures / "ratio.svg"))
+        if variants := effects.variants(folder):
+            found = effects.effects(rows, variants)
+            drawn.append(effects_figure.draw(found, figures / "effects.svg"))
     if (points := read(folder, "separation")) is not None:
         drawn.append(separation.draw(points, figures / "nonlinearity.svg"))
     if (gap := read(folder, "gap")) is not None:
@@ -56,12 +61,12 @@ def draw(folder: Path) -> list[Path]:
     return drawn
 
 
-def write(folder: Path, base: str | None = None) -> list[Path]:
+def write(folder: Path) -> list[Path]:
     """The pages of numbers."""
     pages = {}
     rows = chosen(folder)
-    if rows is not None and base is not None:
-        pages["effects.md"] = effects.markdown(effects.effects(rows, base), base)
+    if rows is not None and (variants := effects.variants(folder)):
+        pages["effects.md"] = effects.markdown(effects.effects(rows, variants))
     if rows is not None:
         pages["table.md"] = summary.markdown(summary.summarise(rows))
         pages["tables.md"] = tables.markdown(tables.compare(rows, read(folder, "outside")))

@@ -20,6 +20,7 @@ name = "olranknet"
 preset = "paper"
 label = "olRankNet"         # what rows call it; its name unless given
 settings = { alpha = 0.1 }
+# base = "olRankNet"        # of a variant: the label that tables of effects hold it against
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -143,21 +144,42 @@ class RankerConfig(Section):
         return {**preset, **self.settings}
 
 
+class VariantConfig(RankerConfig):
+    """A ranker that may differ from another one in one choice."""
+
+    base: str | None = None
+
+
+_Ranker = TypeVar("_Ranker", bound=RankerConfig)
+
+
 class Config(Section):
     """A whole experiment."""
 
     name: Slug
     data: DataConfig
     run: RunConfig = RunConfig()
-    ranker: Annotated[list[RankerConfig], BeforeValidator(as_list), Field(min_length=1)]
+    ranker: Annotated[list[VariantConfig], BeforeValidator(as_list), Field(min_length=1)]
 
     @field_validator("ranker")
     @classmethod
-    def _labels_differ(cls, rankers: list[RankerConfig]) -> list[RankerConfig]:
+    def _labels_differ(cls, rankers: list[VariantConfig]) -> list[VariantConfig]:
         return differ(rankers)
 
+    @field_validator("ranker")
+    @classmethod
+    def _bases_are_others(cls, rankers: list[VariantConfig]) -> list[VariantConfig]:
+        titles = [ranker.title for ranker in rankers]
+        for ranker in rankers:
+            if ranker.base is not None and ranker.base not in set(titles) - {ranker.title}:
+                known = ", ".join(title for title in titles if title != ranker.title)
+                raise ValueError(
+                    f'base: no other ranker is called "{ranker.base}". Known: {known or "none"}.'
+                )
+        return rankers
 
-def differ(rankers: list[RankerConfig]) -> list[RankerConfig]:
+
+def differ(rankers: list[_Ranker]) -> list[_Ranker]:
     """The rankers, when no two of them are called the same."""
     titles = [ranker.title for ranker in rankers]
     for title in titles:

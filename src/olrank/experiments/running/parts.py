@@ -183,7 +183,7 @@ def _about(part: Part) -> dict[str, Any]:
 def file_name(part: Part, fold: Fold, data: DataConfig, device: str) -> str:
     """A readable name that changes whenever anything does that could move the part's rows."""
     determined_by = {
-        "ranker": part.ranker.model_dump(mode="json"),
+        "ranker": part.ranker.model_dump(mode="json", exclude={"base"}),
         "fold": fold.name,
         "seeds": part.seeds,
         "sizes": part.sizes,
