@@ -11,7 +11,7 @@ from rankers.served import Pupil, impression_of
 from olrank.errors import ConfigError
 from olrank.feedback import cascade, documents
 from olrank.feedback.impressions import Batch
-from olrank.rankers import explorer, olcascade, table
+from olrank.rankers import certainty, olcascade, scorers, table
 from olrank.types import Rows
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -63,7 +63,7 @@ def test_a_grows_by_the_centred_tangents_of_what_was_read(curvature):
     ranker, state = started(curvature=curvature)
     state = state._replace(theta=jax.tree.map(lambda leaf: leaf + 0.2, state.theta))
     after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
-    net = explorer.choose_net(olcascade.Design(width=6))
+    net = scorers.choose_net(olcascade.Design(width=6))
     g = np.asarray(net.tangents(state.theta, ROWS.features[:K]))
     scores = ranker.score(state, ROWS.features[:K])
     habits = after.history.habits
@@ -104,7 +104,7 @@ def test_only_as_many_impressions_as_asked_for_are_remembered():
 
 
 def net_scores(state):
-    return explorer.choose_net(olcascade.Design(width=6)).score(state.theta, ROWS.features)
+    return scorers.choose_net(olcascade.Design(width=6)).score(state.theta, ROWS.features)
 
 
 def test_own_effects_are_those_of_the_documents_that_were_read():
@@ -129,8 +129,8 @@ def test_a_documents_own_effect_widens_its_bounds_until_it_is_read():
     state = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
     design = olcascade.Design(width=6, k=K, documents=64)
     mask = jnp.ones(6, bool)
-    wide = explorer.pair_widths(design, state, ROWS.features, mask)
-    alone = explorer.pair_widths(design, state._replace(documents=()), ROWS.features, mask)
+    wide = certainty.pair_widths(design, state, ROWS.features, mask)
+    alone = certainty.pair_widths(design, state._replace(documents=()), ROWS.features, mask)
     reads = documents.look_up(state.documents, ROWS.features).reads
     np.testing.assert_array_equal(reads[jnp.array([0, 1, 4])], [1, 1, 0])
     own = 1 / (0.7 + reads)
@@ -157,8 +157,8 @@ def test_alpha_counts_standard_deviations_of_the_scores_in_a_list():
     np.testing.assert_allclose(state.spread, np.mean(seen), rtol=1e-9)
     assert state.spread > 0
     np.testing.assert_allclose(
-        explorer.pair_widths(spread, state, ROWS.features, mask),
-        explorer.pair_widths(constant, state, ROWS.features, mask) * np.sqrt(np.mean(seen)),
+        certainty.pair_widths(spread, state, ROWS.features, mask),
+        certainty.pair_widths(constant, state, ROWS.features, mask) * np.sqrt(np.mean(seen)),
         rtol=1e-9,
     )
 
@@ -256,7 +256,7 @@ def test_the_pull_is_divided_by_what_the_impressions_are_worth():
 
     def loss(beta):
         theta = (beta, before.theta[1])
-        scores = explorer.choose_net(olcascade.Design(width=6)).score(theta, ROWS.features[:4])
+        scores = scorers.choose_net(olcascade.Design(width=6)).score(theta, ROWS.features[:4])
         clicks, seen = jnp.array([0.0, 1, 0, 0]), jnp.ones(4, bool)
         return -cascade.log_likelihood(scores, clicks, seen, state.history.habits)
 

@@ -11,7 +11,7 @@ from rankers.served import Pupil, impression_of
 from olrank.errors import ConfigError
 from olrank.feedback import cascade, documents, experts
 from olrank.feedback.impressions import Batch, gather
-from olrank.rankers import explorer, olcascade, table, weighed
+from olrank.rankers import olcascade, scorers, table, weighed
 from olrank.types import Rows
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -26,7 +26,7 @@ PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D
 ROWS, started = PUPIL.rows, PUPIL.started
 TO_LEARN_FROM, HELD_OUT = jnp.uint32(9), jnp.uint32(16)  # marks of lists
 learned = partial(PUPIL.learned, memo=TO_LEARN_FROM)
-NET = explorer.expert_net(olcascade.Design(width=WIDTH))
+NET = scorers.expert_net(olcascade.Design(width=WIDTH))
 
 
 def slope_of(score, params, habits):

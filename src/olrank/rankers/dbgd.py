@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from olrank.errors import unknown_name
 from olrank.explore.interleave import interleave, ranks
 from olrank.rankers.entry import Entry
-from olrank.rankers.explorer import choose_net
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
 
 _SAMPLES = 10_000  # ways to assign the clicks that the released code looks at

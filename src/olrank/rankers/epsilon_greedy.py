@@ -23,6 +23,7 @@ from olrank.rankers import explorer
 from olrank.rankers.entry import Entry
 from olrank.rankers.explorer import RELEASED
 from olrank.rankers.olranknet import RANKNET, fit_by_descent
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Impression, Key, Ranker, Ranking, Rows
 
 
@@ -57,7 +58,7 @@ class Design(NamedTuple):
 def epsilon_greedy(design: Design) -> Ranker:
     """RankNet served greedily, but for a random document at a share epsilon of the slots."""
     pairing.check_rules(design.pairs, design.examination)
-    net = explorer.choose_net(design)
+    net = choose_net(design)
     fit = fit_by_descent(design, net, RANKNET)
     no_confidence = conf.kind("diagonal")
 

@@ -1,7 +1,7 @@
 """What the paper's rankers share: explore uncertain pairs, learn from pairs, track confidence.
 
 Paper                              Here                        Where
-construct_certain_rank_order_set   rank                        Alg. 1, line 7
+construct_certain_rank_order_set   rankers.certainty           Alg. 1, line 7
 topological_sort                   rank, explore.order         Alg. 1, line 8
 construct_independent_pairs        observe, feedback.pairs     Alg. 1, line 10
 A_{t+1}                            learn, explore.confidence   Alg. 1, line 12
@@ -23,13 +23,12 @@ import jax.numpy as jnp
 from olrank.errors import ConfigError, unknown_name
 from olrank.explore import confidence as conf
 from olrank.explore import order as orders
-from olrank.explore import prune
 from olrank.feedback import documents
 from olrank.feedback import history as ring
 from olrank.feedback import pairs as pairing
-from olrank.nets import linear, mixture, mlp, residual
 from olrank.nets.net import Net
-from olrank.types import Array, Factors, Impression, Key, PyTree, Ranker, Ranking, Rows
+from olrank.rankers import certainty
+from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
 
 
 class Numbers(NamedTuple):
@@ -198,32 +197,6 @@ Teach = Callable[[Any, Key, Impression, Rows], Lesson]
 """(state, key, impression, rows) -> what the impression teaches."""
 
 
-def choose_net(design: Any) -> Net:
-    """The net that a design names, with experts beside it where it has any."""
-    net = single_net(design)
-    if not getattr(design, "experts", False):
-        return net
-    return mixture.beside(net, expert_net(design), design.networks)
-
-
-def expert_net(design: Any) -> Net:
-    """A network that stands beside the one that serves."""
-    return mlp.paper(design.width, design.depth)
-
-
-def single_net(design: Any) -> Net:
-    """The net that a design names, without experts."""
-    if design.network == "linear":
-        return linear.linear()
-    if design.network == "paper":
-        net = mlp.paper(design.width, design.depth)
-    elif design.network == "plain":
-        net = mlp.plain(design.width, design.depth, getattr(design, "activation", "relu"))
-    else:
-        raise unknown_name("network", design.network, ("paper", "plain", "linear"))
-    return residual.with_linear(net) if getattr(design, "linear_part", False) else net
-
-
 def explorer(
     design: Any,
     net: Net,
@@ -252,11 +225,11 @@ def explorer(
         return initial_state(key, n_features, numbers, design, net, way, remember(n_features))
 
     def score(state: State, features: Array) -> Array:
-        return score_of(net, state, features)
+        return certainty.score_of(net, state, features)
 
     def rank(state: State, key: Key, features: Array, mask: Array, k: int) -> Ranking:
-        scores = score_of(net, state, features)
-        certain = certain_orders(design, state, features, scores, mask, k)
+        scores = certainty.score_of(net, state, features)
+        certain = certainty.certain_orders(design, state, features, scores, mask, k)
         ranking = draw(key, certain, scores, mask, k, swaps=swaps)
         return ranking._replace(memo=documents.mark(features, mask)) if marks else ranking
 
@@ -269,7 +242,7 @@ def explorer(
             confidence=confidence,
             history=lesson.history,
             documents=lesson.documents,
-            spread=_spread(design, net, state, impression, rows),
+            spread=certainty.spread(design, net, state, impression, rows),
         )
         if not averages:
             theta, theta_0 = fit(fit_key, state, rows)
@@ -278,40 +251,6 @@ def explorer(
         return state._replace(theta=_averaged(state, last), theta_0=theta_0, last=last)
 
     return Ranker(init, score, rank, learn)
-
-
-_RECENT = 0.01  # least share of the newest impression in the spread of scores
-
-
-def _spread(design: Any, net: Net, state: State, impression: Impression, rows: Rows) -> Any:
-    """The running variance of scores within shown lists; () where nobody needs it."""
-    if design.alpha_rule != "spread":
-        return ()
-    scores = score_of(net, state, rows.features[impression.rows])
-    seen = pairing.in_view(impression)
-    n = jnp.maximum(jnp.sum(seen), 1)
-    mean = jnp.sum(jnp.where(seen, scores, 0.0)) / n
-    variance = jnp.sum(jnp.where(seen, (scores - mean) ** 2, 0.0)) / n
-    share = jnp.maximum(1.0 / (state.history.n_impressions + 1.0), _RECENT)
-    return state.spread + share * (variance - state.spread)
-
-
-def score_of(net: Net, state: State, features: Array) -> Array:
-    """[n] scores: of the network, and the documents' own effects where they are kept."""
-    scores = net.score(state.theta, features)
-    return scores if _forgets(state) else scores + own_effects(state, features)
-
-
-def own_effects(state: Any, features: Array) -> Array:
-    """[n] what is added to the scores of known documents; 0 for others, and where none are kept."""
-    if _forgets(state):
-        return jnp.zeros(features.shape[0], features.dtype)
-    return documents.look_up(state.documents, features).effects
-
-
-def _forgets(state: Any) -> bool:
-    """Whether no effects of single documents are kept."""
-    return not isinstance(getattr(state, "documents", ()), documents.Documents)
 
 
 def _teach_pairs(
@@ -324,48 +263,6 @@ def _teach_pairs(
         margins = scores[pairs.winners] - scores[pairs.losers]
         weights = weights * jax.nn.sigmoid(margins) * jax.nn.sigmoid(-margins)
     return Lesson(history, lambda g: g[pairs.winners] - g[pairs.losers], weights)
-
-
-def certain_orders(
-    design: Any, state: State, features: Array, scores: Array, mask: Array, k: int
-) -> Array:
-    """[n_docs, n_docs] omega_t, as far as a list of k that keeps it can depend on it."""
-    net, way = choose_net(design), conf.kind(design.confidence)
-    alpha, eps = _alpha_eps(state, design)
-    scale = design.width_scale
-    if not way.factored:
-        return orders.certain(scores, pair_widths(design, state, features, mask), scale)
-    factors, A = _factors(net, state, features)
-    # The blocks order depends on every pair, not only on what can be shown.
-    if design.order == "topological":
-        find = prune.certain_orders(k, scale)
-    else:
-        find = partial(prune.dense, scale)
-    found: Array = find(scores, factors, A, alpha, eps, mask)
-    return found
-
-
-def pair_widths(design: Any, state: State, features: Array, mask: Array) -> Array:
-    """[n_docs, n_docs] CB_ij of Definition 1, of every pair of candidates."""
-    net, way = choose_net(design), conf.kind(design.confidence)
-    alpha, eps = _alpha_eps(state, design)
-    if not way.factored:
-        tangents = net.tangents(state.theta, features)
-        return conf.widths(conf.pair_norms(way, state.confidence, tangents, mask), alpha, eps)
-    factors, A = _factors(net, state, features)
-    norms = conf.pair_norms(way, conf.Confidence(A, jnp.zeros(())), factors, mask)
-    return conf.widths(norms, alpha, eps)
-
-
-def _factors(net: Net, state: State, features: Array) -> tuple[Factors, Array]:
-    """Tangents as outer products, and the diagonal of A_t that goes with them."""
-    factors, A = net.factors(state.theta, features), state.confidence.A
-    if _forgets(state):
-        return factors, A
-    # A candidate's own effect is one more parameter, whose tangent is 1 for this candidate alone.
-    n_docs, known = features.shape[0], documents.look_up(state.documents, features)
-    own = (jnp.ones((n_docs, 1), A.dtype), jnp.eye(n_docs, dtype=A.dtype))
-    return (*factors, own), jnp.concatenate([A, state.numbers.prior + known.reads])
 
 
 def initial_state(
@@ -438,20 +335,6 @@ def observe(
         swap_weights=impression.ranking.memo if weighted else None,
     )
     return pairs, ring.append(state.history, impression.rows, impression.clicks, examined, pairs)
-
-
-def _alpha_eps(state: State, design: Any) -> tuple[Array, Array]:
-    n = state.numbers
-    alpha = n.alpha
-    if design.alpha_rule == "lemma":
-        alpha = conf.alpha_of_lemma(
-            state.confidence.log_det_ratio, n.prior, n.nu, n.delta, n.norm_bound, n.alpha_scale
-        )
-    if design.alpha_rule == "spread":
-        alpha = n.alpha * jnp.sqrt(state.spread)
-    width, depth, steps = getattr(design, "width", 2), getattr(design, "depth", 2), design.steps
-    eps = conf.eps_of_lemma(n.horizon, width, depth, n.prior, n.learning_rate, steps, n.eps_scale)
-    return alpha, eps
 
 
 def _check(design: Any) -> None:

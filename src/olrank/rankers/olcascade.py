@@ -49,9 +49,10 @@ from olrank.errors import ConfigError, unknown_name
 from olrank.feedback import cascade, documents, experts, pairs
 from olrank.feedback import history as ring
 from olrank.feedback.impressions import Batch, Memory, empty, gather, with_impression
-from olrank.rankers import descent, explorer, weighed
+from olrank.rankers import certainty, descent, explorer, weighed
 from olrank.rankers.entry import Entry
 from olrank.rankers.olranknet import fit_by_descent
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Impression, Key, PyTree, Ranker, Rows
 
 _HABIT_BATCH = 64  # impressions that habits are judged by in a round
@@ -98,7 +99,7 @@ def olcascade(design: Design) -> Ranker:
     """Explores like the paper's Algorithm 1, and learns from click patterns."""
     weighed.check(design)
     _check(design)
-    net = explorer.choose_net(design)
+    net = choose_net(design)
     fit_to = weighed.fit if design.experts else fit_by_descent
 
     def taught(state: explorer.State) -> descent.Objective:
@@ -123,7 +124,7 @@ def olcascade(design: Design) -> Ranker:
             scores = net.score(state.theta, features).reshape(seen.shape)
             if design.within_lists:
                 scores = cascade.levelled(scores, seen)
-            return scores + explorer.own_effects(state, features).reshape(seen.shape)
+            return scores + certainty.own_effects(state, features).reshape(seen.shape)
 
         held_out = weighed.is_held_out(impression, rows) if design.experts else False
         memory = with_impression(state.history, impression, held_out)

@@ -20,8 +20,9 @@ import jax.numpy as jnp
 from olrank.feedback import history as ring
 from olrank.rankers import descent
 from olrank.rankers.entry import Entry
-from olrank.rankers.explorer import RELEASED, Design, Numbers, choose_net, explorer
+from olrank.rankers.explorer import RELEASED, Design, Numbers, explorer
 from olrank.rankers.olranknet import fit_by_descent
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Ranker, Rows
 
 

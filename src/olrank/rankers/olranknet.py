@@ -33,9 +33,9 @@ from olrank.rankers.explorer import (
     Design,
     Fit,
     Numbers,
-    choose_net,
     explorer,
 )
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Key, PyTree, Ranker, Rows
 
 

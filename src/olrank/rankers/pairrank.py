@@ -21,8 +21,9 @@ import numpy as np
 
 from olrank.feedback import history as ring
 from olrank.rankers.entry import Entry
-from olrank.rankers.explorer import Numbers, State, choose_net, explorer
+from olrank.rankers.explorer import Numbers, State, explorer
 from olrank.rankers.olranknet import RANKNET
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Key, PyTree, Ranker, Rows
 
 _CHUNK = 1024  # pairs of a pass over the history that are held in memory at once

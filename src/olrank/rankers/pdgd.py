@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from olrank.explore import plackett_luce
 from olrank.feedback import pairs as pairing
 from olrank.rankers.entry import Entry
-from olrank.rankers.explorer import choose_net
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
 
 

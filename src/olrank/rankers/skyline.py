@@ -22,8 +22,8 @@ from olrank.explore.order import draw_greedy
 from olrank.feedback import history as ring
 from olrank.rankers import descent
 from olrank.rankers.entry import Entry
-from olrank.rankers.explorer import choose_net
 from olrank.rankers.olranknet import fit_by_descent
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Impression, Key, PyTree, Ranker, Ranking, Rows
 
 

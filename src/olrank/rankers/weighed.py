@@ -22,8 +22,9 @@ from olrank.feedback.impressions import Memory
 from olrank.nets.mixture import Others
 from olrank.nets.net import Net
 from olrank.rankers import descent
-from olrank.rankers.explorer import Fit, State, choose_net, expert_net, single_net
+from olrank.rankers.explorer import Fit, State
 from olrank.rankers.olranknet import fit_by_descent
+from olrank.rankers.scorers import choose_net, expert_net, single_net
 from olrank.types import Array, Impression, Key, PyTree, Rows
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from olrank.errors import DataError
-from olrank.rankers.explorer import certain_orders, own_effects, pair_widths
+from olrank.rankers.certainty import certain_orders, own_effects, pair_widths
 from olrank.service.live import Serving
 from olrank.service.records import StoredRanking
 from olrank.service.serving import LiveRanker

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from olrank.explore.floor import draw_with_floor
 from olrank.explore.order import draw_greedy
-from olrank.rankers.explorer import certain_orders
+from olrank.rankers.certainty import certain_orders
 from olrank.service.blueprint import Blueprint
 from olrank.service.options import SIZES
 from olrank.types import Array, PyTree, Ranker, Ranking

@@ -24,7 +24,8 @@ from olrank.data.normalise import normalise
 from olrank.engine import lockstep, protocol
 from olrank.errors import DataError
 from olrank.nets import ntk
-from olrank.rankers import explorer, table
+from olrank.rankers import certainty, table
+from olrank.rankers.scorers import choose_net
 from olrank.types import Array, Dataset, Impression, Key, PyTree, Ranker
 from olrank.users import presets
 from olrank.users.user import User, click
@@ -161,11 +162,11 @@ def _one_round(
 @partial(jax.jit, static_argnums=0)
 def _look(design: Any, states: PyTree, case: Case) -> tuple[Array, ...]:
     """[S] each of `METRICS`, over all pairs of all queries of the case."""
-    net = explorer.choose_net(design)
+    net = choose_net(design)
 
     def query(state: PyTree, features: Array, relevance: Array, mask: Array) -> Array:
         scores = net.score(state.theta, features)
-        widths = explorer.pair_widths(design, state, features, mask)
+        widths = certainty.pair_widths(design, state, features, mask)
         p_ours = jax.nn.sigmoid(scores[:, None] - scores[None, :])
         p_true = jax.nn.sigmoid(relevance[:, None] - relevance[None, :])
         pairs = jnp.triu(mask[:, None] & mask[None, :], 1)
