@@ -20,13 +20,14 @@ D, K, WIDTH = 3, 4, 6
 SETTINGS = {
     "experts": True, "within_lists": True, "documents": 64, "width": WIDTH, "k": K, "history": 5,
     "history_batch": None, "steps": 1, "learning_rate": 0.05, "pull": 2.0, "prior": 0.7,
-    "alpha": 0.1, "trust": 1.0, "novelty": 0.0, "networks": 3, "preset": "ours",
+    "alpha": 0.1, "trust": 1.0, "novelty": 0.0, "panel": "second", "preset": "ours",
 }  # fmt: skip
 PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
 ROWS, started = PUPIL.rows, PUPIL.started
 TO_LEARN_FROM, HELD_OUT = jnp.uint32(9), jnp.uint32(16)  # marks of lists
 learned = partial(PUPIL.learned, memo=TO_LEARN_FROM)
 NET = scorers.expert_net(olcascade.Design(width=WIDTH))
+PANEL = experts.PANELS["second"]
 
 
 def slope_of(score, params, habits):
@@ -44,7 +45,7 @@ def test_what_serves_is_the_weighted_mean_of_lines_and_networks_beside_the_netwo
     ranker, state = started(steps=3)
     for rows, clicks in (([0, 1, 2, 3], [0, 1, 0, 0]), ([4, 5, 0, 1], [1, 0, 0, 1])):
         state = learned(ranker, state, rows, clicks)
-    of_lines, of_nets = experts.weights(state.history.experts, jnp.asarray(1.0))
+    of_lines, of_nets = experts.weights(state.history.experts, PANEL, jnp.asarray(1.0))
     (line, _), others = state.theta
     assert float(jnp.abs(line).max()) > 0
     np.testing.assert_allclose(
@@ -75,10 +76,15 @@ def test_a_line_takes_the_step_that_its_pull_and_the_steepness_allow():
         np.testing.assert_allclose(beta, -slope / steepness / (1 + pull / steepness), rtol=1e-5)
 
 
-def test_a_network_takes_the_step_of_its_own_rate_and_pull():
-    ranker, state = started()
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_a_network_takes_the_step_of_its_own_rate_and_pull(name):
+    ranker, state = started(panel=name)
     after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
-    for i, (pull, rate, _) in enumerate(experts.NETWORKS):
+    panel = experts.PANELS[name]
+    unit = 1 / float(after.history.experts.steepness) if panel.relative else 1.0
+    assert unit != 1.0 or not panel.relative
+    for i, (pull, share) in enumerate(panel.networks):
+        rate = share * unit
         before, found = (
             jax.tree.map(lambda leaf, i=i: leaf[i], one.theta[1].thetas) for one in (state, after)
         )
@@ -230,8 +236,6 @@ def test_experts_need_a_line_and_differences_within_lists(lacking):
         started(**lacking)
 
 
-@pytest.mark.parametrize("networks", [0, len(experts.NETWORKS) + 1])
-def test_more_networks_than_there_are_are_refused(networks):
-    design = olcascade.Design(experts=True, within_lists=True, documents=64, networks=networks)
-    with pytest.raises(ConfigError, match="networks: there are 3 to choose from"):
-        olcascade.olcascade(design)
+def test_a_panel_that_nobody_knows_is_refused():
+    with pytest.raises(ConfigError, match='no panel is called "third"'):
+        started(panel="third")

@@ -11,6 +11,12 @@ said of these documents before is counted in, so that the same is not asked twic
 judged at several scales, as one that ranks well may be too sure of itself. Weights are the softmax
 of the sums of judgements times `trust`, and what serves is the weighted mean of all.
 
+Panels say which experts there are. Rates of the first one's networks are given; those of the second
+one's are shares of the longest step that the loss allows, as features of some sets are many times
+longer than those of others: a network that steps too far is too sure of itself, and ranks better
+than it foretells. There one list says no more than a bound against an expert, so that one that went
+astray for a moment does not drown all that was judged before.
+
 Experts learn from click patterns (feedback.cascade), and from differences within lists only. What
 is shown again and again is what users are known to like, whatever its features say: counted read by
 read, it would teach experts that features say little. So each read of a document counts by what it
@@ -19,6 +25,7 @@ is worth as evidence about others, to the power `novelty`. How they are fitted i
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -29,20 +36,39 @@ from olrank.types import Array
 
 
 class Network(NamedTuple):
-    """One of the networks: how much it is pulled to where it started, and its learning rate.
-
-    `doubt` is how much better than others it must foretell to weigh as much as they do.
-    """
+    """One of the networks: how much it is pulled to where it started, and its learning rate."""
 
     pull: float
     learning_rate: float
-    doubt: float = 0.0
+
+
+class Panel(NamedTuple):
+    """Which experts there are beside the lines, and how all of them are judged.
+
+    Attributes:
+        networks: the networks.
+        relative: whether their rates are shares of the longest step that a line may take.
+        scales: at which experts are judged.
+        bound: how far behind the best one list can put an expert, in nats.
+    """
+
+    networks: tuple[Network, ...]
+    relative: bool
+    scales: tuple[float, ...]
+    bound: float
 
 
 LINES = (10.0, 60.0, 400.0, 2500.0)  # their pulls
-# The last is for data that no line and no small step does justice to.
-NETWORKS = (Network(1.0, 1e-2), Network(100.0, 1e-3), Network(0.1, 5e-2, 5.0))
-SCALES = (1.0, 0.5, 0.25)
+PANELS = {
+    "first": Panel((Network(1.0, 1e-2), Network(100.0, 1e-3)), False, (1.0, 0.5, 0.25), math.inf),
+    # The last of the networks is for data that no line and no small step does justice to.
+    "second": Panel(
+        (Network(1.0, 0.1), Network(100.0, 0.01), Network(0.1, 0.5)),
+        True,
+        (1.0, 0.5, 0.25, 0.1),
+        10.0,
+    ),
+}
 _HELD_OUT_ONE_IN = 8  # queries
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
 
@@ -63,22 +89,20 @@ class Experts(NamedTuple):
     steepness: Array
 
 
-def empty(n_features: int, n_networks: int) -> Experts:
-    """Nothing learned yet by the lines and the first networks."""
+def empty(n_features: int, panel: Panel) -> Experts:
+    """Nothing learned yet by the lines and the panel's networks."""
     dtype = jnp.result_type(float)
     return Experts(
         jnp.zeros((len(LINES), n_features), dtype),
-        jnp.zeros((len(LINES) + n_networks, len(SCALES)), dtype),
+        jnp.zeros((len(LINES) + len(panel.networks), len(panel.scales)), dtype),
         jnp.zeros((), dtype),
     )
 
 
-def weights(experts: Experts, trust: Array) -> tuple[Array, Array]:
+def weights(experts: Experts, panel: Panel, trust: Array) -> tuple[Array, Array]:
     """[n_lines] and [n_nets], what to multiply the experts' scores with."""
-    n_networks = experts.judged.shape[0] - len(LINES)
-    doubts = jnp.asarray([0.0] * len(LINES) + [net.doubt for net in NETWORKS[:n_networks]])
-    shares = jax.nn.softmax(trust * (experts.judged - doubts[:, None]), axis=(0, 1))
-    found = shares @ jnp.asarray(SCALES, shares.dtype)
+    shares = jax.nn.softmax(trust * experts.judged, axis=(0, 1))
+    found = shares @ jnp.asarray(panel.scales, shares.dtype)
     return found[: len(LINES)], found[len(LINES) :]
 
 
@@ -92,20 +116,23 @@ def is_held_out(mark: Array) -> Array:
     return mark % _HELD_OUT_ONE_IN == 0
 
 
-def foretold(scores: Array, served: Array, effects: Array, shares: Array, seen: Array) -> Array:
+def foretold(
+    panel: Panel, scores: Array, served: Array, effects: Array, shares: Array, seen: Array
+) -> Array:
     """[n_experts, n_scales, k] what the experts make of documents some of which are known.
 
     A known document's score is f + b, and b is what its reads have added to the f that served:
     without it, a share of the score (see feedback.documents) would have followed another f.
 
     Args:
+        panel: says at which scales.
         scores: [n_experts, k] of the shown documents.
         served: [k] f.
         effects: [k] b.
         shares: [k].
         seen: [k] bool.
     """
-    scales = jnp.asarray(SCALES, scores.dtype)
+    scales = jnp.asarray(panel.scales, scores.dtype)
     each = scales[:, None] * cascade.levelled(scores, seen)[:, None]
     f = cascade.levelled(served, seen)
     return jnp.where(seen, f + effects + shares * (each - f), 0.0)
@@ -113,6 +140,7 @@ def foretold(scores: Array, served: Array, effects: Array, shares: Array, seen: 
 
 def judge(
     experts: Experts,
+    panel: Panel,
     scores: Array,
     clicks: Array,
     seen: Array,
@@ -122,6 +150,7 @@ def judge(
 
     Args:
         experts: before it.
+        panel: says how much one list can say.
         scores: [n_experts, n_scales, k] of the shown documents, as each foretold them.
         clicks: [k].
         seen: [k] bool.
@@ -129,6 +158,7 @@ def judge(
     """
     each = jax.vmap(jax.vmap(cascade.log_likelihood, (0, None, None, None)), (0, None, None, None))
     found = each(scores, clicks, seen, habits)
+    found = jnp.maximum(found, jnp.max(found) - panel.bound)
     return experts._replace(judged=experts.judged + found - jnp.mean(found))
 
 
@@ -144,6 +174,12 @@ def faded(experts: Experts, n: Array, recency: int) -> Experts:
         return experts
     left = 1.0 - recency / jnp.maximum(n, recency).astype(experts.judged.dtype)
     return experts._replace(judged=experts.judged * left)
+
+
+def longest_step(experts: Experts) -> Array:
+    """The rate of a step that a line may take, however curved the loss is; 0 before the first."""
+    steep = experts.steepness
+    return jnp.where(steep > 0, 1.0 / jnp.where(steep > 0, steep, 1.0), 0.0)
 
 
 def steepened(experts: Experts, features: Array, seen: Array, n: Array) -> Experts:

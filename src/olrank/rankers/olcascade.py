@@ -65,7 +65,7 @@ class Design(NamedTuple):
     `history_batch` counts impressions. `documents` is the size of the table of documents' own
     effects (feedback.documents); none are kept when None. Their variance is "given" by effect_prior
     or "estimated". `within_lists`, `level` ("mean" or "fitted") and `experts` are explained above;
-    `networks` is how many of the experts' networks (feedback.experts.NETWORKS) there are.
+    `panel` says which experts there are (feedback.experts.PANELS).
     """
 
     k: int = 10
@@ -92,7 +92,7 @@ class Design(NamedTuple):
     within_lists: bool = False
     level: str = "mean"
     experts: bool = False
-    networks: int = 2
+    panel: str = "first"
 
 
 def olcascade(design: Design) -> Ranker:
@@ -170,7 +170,7 @@ def _centred(g: Array, weights: Array) -> Array:
 
 def _nothing(design: Design, n_features: int) -> Memory:
     """A memory without impressions."""
-    known = experts.empty(n_features, design.networks) if design.experts else ()
+    known = experts.empty(n_features, experts.PANELS[design.panel]) if design.experts else ()
     return empty(design.history, design.k, known)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from olrank.errors import unknown_name
+from olrank.feedback.experts import PANELS
 from olrank.nets import linear, mixture, mlp, residual
 from olrank.nets.net import Net
 
@@ -14,7 +15,7 @@ def choose_net(design: Any) -> Net:
     net = single_net(design)
     if not getattr(design, "experts", False):
         return net
-    return mixture.beside(net, expert_net(design), design.networks)
+    return mixture.beside(net, expert_net(design), len(PANELS[design.panel].networks))
 
 
 def expert_net(design: Any) -> Net:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.errors import ConfigError
+from olrank.errors import ConfigError, unknown_name
 from olrank.feedback import documents, experts, pairs
 from olrank.feedback.impressions import Memory
 from olrank.nets.mixture import Others
@@ -56,15 +56,14 @@ def check(design: Any) -> None:
             "experts: they go with linear_part = true, within_lists = true, documents and "
             'update = "continue".'
         )
-    if not 1 <= design.networks <= len(experts.NETWORKS):
-        raise ConfigError(
-            f"networks: there are {len(experts.NETWORKS)} to choose from, not {design.networks}."
-        )
+    if design.panel not in experts.PANELS:
+        raise unknown_name("panel", design.panel, experts.PANELS)
 
 
 def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
     """Fit the experts' networks, and the one that stands beside all experts, which do not move."""
     root = math.sqrt(net.scale)  # nets.residual multiplies the line by it
+    panel = experts.PANELS[design.panel]
 
     def beside(key: Key, state: State, rows: Rows) -> tuple[PyTree, PyTree]:
         (first, others), (home, homes) = state.theta, state.theta_0
@@ -73,7 +72,7 @@ def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
             design, objective, learn_key, state.history, rows, others.thetas, homes.thetas
         )
         known = state.history.experts
-        of_lines, of_nets = experts.weights(known, state.numbers.trust)
+        of_lines, of_nets = experts.weights(known, panel, state.numbers.trust)
         others = Others(thetas, of_nets)
 
         def score(first: PyTree, features: Array) -> Array:
@@ -116,19 +115,19 @@ def learn(
 ) -> Memory:
     """The memory with experts judged by its newest impression, and lines fitted with it."""
     shown, seen, known = rows.features[impression.rows], pairs.in_view(impression), memory.experts
+    panel = experts.PANELS[design.panel]
     nets = _each(expert_net(design).score)(state.theta[1].thetas, shown)
     scores = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
     served = choose_net(design).score(state.theta, shown)
     own = documents.look_up(state.documents, shown)
-    foretold = experts.foretold(scores, served, own.effects, own.shares, seen)
-    judged = experts.judge(known, foretold, impression.clicks, seen, memory.habits)
+    foretold = experts.foretold(panel, scores, served, own.effects, own.shares, seen)
+    judged = experts.judge(known, panel, foretold, impression.clicks, seen, memory.habits)
     held_out = is_held_out(impression, rows)
     known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
     known = experts.faded(known, memory.n_impressions, design.recency)
     known = experts.steepened(known, shown, seen, memory.n_impressions)
-    steep = known.steepness
-    rate = jnp.where(steep > 0, 1.0 / jnp.where(steep > 0, steep, 1.0), 0.0)
-    pulls = jnp.asarray(experts.LINES, steep.dtype)
+    rate = experts.longest_step(known)
+    pulls = jnp.asarray(experts.LINES, rate.dtype)
     rates = descent.Rates(jnp.broadcast_to(rate, pulls.shape), pulls)
     plan = descent.Plan(1, design.history_batch, None, "sgd", design.recency)
     home = jnp.zeros_like(known.betas)
@@ -147,12 +146,12 @@ def _learn_nets(
 ) -> PyTree:
     net = expert_net(design)
     plan = descent.Plan(design.steps, design.history_batch, None, "sgd", design.recency)
-    dtype = jnp.result_type(float)
-    some = experts.NETWORKS[: design.networks]
-    pulls = jnp.asarray([one.pull for one in some], dtype)
-    rates = descent.Rates(
-        jnp.asarray([one.learning_rate for one in some], dtype), net.scale * pulls
-    )
+    panel, dtype = experts.PANELS[design.panel], jnp.result_type(float)
+    pulls = jnp.asarray([one.pull for one in panel.networks], dtype)
+    given = jnp.asarray([one.learning_rate for one in panel.networks], dtype)
+    if panel.relative:
+        given = given * experts.longest_step(memory.experts)
+    rates = descent.Rates(given, net.scale * pulls)
     return _fit_each(key, plan, rates, net.score, objective, memory, rows, thetas, homes)
 
 
