@@ -72,6 +72,13 @@ class Run:
         calm = [ms for ms, at in zip(self.rank, second, strict=True) if most[at] <= DISTURBED]
         return p(calm, 99), round(len(calm) / max(len(self.rank), 1), 3)
 
+    def worst_second(self) -> dict[str, int]:
+        """The second with the most slow rankings: one stall, or slowness all along?"""
+        first = min(self.due, default=0.0)
+        late = [int(at - first) for ms, at in zip(self.rank, self.due, strict=True) if ms > RANK_MS]
+        counts = np.bincount(late) if late else np.zeros(1, int)
+        return {"at": int(counts.argmax()), "slow": int(counts.max()), "slow_in_all": len(late)}
+
     def cost_ms(self) -> float:
         """Processor time of the HTTP process for one ranking and its feedback."""
         return 1000 * self.server_share * self.seconds / max(len(self.feedback), 1)
@@ -100,6 +107,7 @@ class Run:
                 name: round(p(self.feedback, q), 1) for name, q in _PERCENTILES.items()
             },
             "rank_ms_undisturbed": {"p99": round(calm, 1) if share else None, "share": share},
+            "worst_second": self.worst_second(),
             "failed": self.failed,
             "largest_lag_s": round(max(self.lag_s, default=0.0), 2),
             "cores": {
@@ -344,13 +352,13 @@ def hold(service: Service, rates: list[float], seconds: float) -> list[Run]:
     for rate in rates:
         print(f"{rate:.0f} a second for {seconds:.0f} s:", flush=True)
         held.append(asyncio.run(load(service, rate, seconds, True)))
-        print(held[-1].line(), flush=True)
+        print(held[-1].line(), held[-1].worst_second(), flush=True)
         service.settle()
         if held[-1].holds():
             break
     service.client.switch("load", learn=False)
     held.append(asyncio.run(load(service, held[-1].rate, seconds, False)))
-    print(held[-1].line(), flush=True)
+    print(held[-1].line(), held[-1].worst_second(), flush=True)
     return held
 
 
