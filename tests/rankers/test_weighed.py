@@ -237,5 +237,56 @@ def test_experts_need_a_line_and_differences_within_lists(lacking):
 
 
 def test_a_panel_that_nobody_knows_is_refused():
-    with pytest.raises(ConfigError, match='no panel is called "third"'):
-        started(panel="third")
+    with pytest.raises(ConfigError, match='no panel is called "fourth"'):
+        started(panel="fourth")
+
+
+LISTS = (([0, 1, 2, 3], [0, 1, 0, 0]), ([4, 5, 0, 1], [1, 0, 0, 1]), ([2, 3, 4, 5], [0, 0, 1, 0]))
+
+
+def same(one, other):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), one, other)
+
+
+def test_twins_are_the_same_as_long_as_nothing_is_held_out():
+    ranker, state = started(panel="third", steps=3)
+    for rows, clicks in LISTS:
+        state = learned(ranker, state, rows, clicks)
+    known = state.history.experts
+    assert float(jnp.abs(known.betas).max()) > 1e-3
+    same(known.serving, known.betas)
+    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(known.moved)) > 1e-6
+
+
+def test_those_that_serve_learn_from_held_out_lists_and_those_that_are_judged_do_not():
+    ranker, state = started(panel="third", steps=3)
+    state = learned(ranker, state, *LISTS[0], memo=HELD_OUT)
+    known = state.history.experts
+    np.testing.assert_array_equal(known.betas, 0.0)
+    jax.tree.map(lambda leaf: np.testing.assert_allclose(leaf, 0.0, atol=1e-12), known.moved)
+    assert float(jnp.abs(known.serving).max()) > 1e-3
+    homes = state.theta_0[1].thetas
+    gone = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), state.theta[1].thetas, homes)
+    assert max(jax.tree.leaves(gone)) > 1e-3
+
+
+def test_what_serves_are_the_twins_that_learn_from_all_weighed_by_those_that_are_judged():
+    ranker, state = started(panel="third", steps=3)
+    for i, (rows, clicks) in enumerate(LISTS):
+        state = learned(ranker, state, rows, clicks, memo=HELD_OUT if i == 1 else TO_LEARN_FROM)
+    known = state.history.experts
+    assert float(jnp.abs(known.judged).max()) > 1e-6
+    of_lines, of_nets = experts.weights(known, experts.PANELS["third"], jnp.asarray(1.0))
+    (line, _), others = state.theta
+    same(jnp.sqrt(1.0 * WIDTH) * line, of_lines @ known.serving)
+    same(others.weights, of_nets)
+
+
+def test_a_judgement_is_of_the_twin_that_does_not_know_the_list():
+    ranker, state = started(panel="third", steps=3)
+    for _ in range(3):
+        state = learned(ranker, state, *LISTS[0], memo=HELD_OUT)
+    lines = state.history.experts.judged[: len(experts.LINES)]
+    # Lines that are judged have learned nothing: all foretell the same.
+    same(lines, jnp.broadcast_to(lines[0, 0], lines.shape))
+    assert float(jnp.abs(state.history.experts.serving).max()) > 1e-3

@@ -15,7 +15,9 @@ Panels say which experts there are. Rates of the first one's networks are given;
 one's are shares of the longest step that the loss allows, as features of some sets are many times
 longer than those of others: a network that steps too far is too sure of itself, and ranks better
 than it foretells. There one list says no more than a bound against an expert, so that one that went
-astray for a moment does not drown all that was judged before.
+astray for a moment does not drown all that was judged before. The third panel's experts are those
+of the second, but each has a twin: one is judged, the other serves and learns from all lists, also
+from those that judge. What a query teaches is lost to nobody then.
 
 Experts learn from click patterns (feedback.cascade), and from differences within lists only. What
 is shown again and again is what users are known to like, whatever its features say: counted read by
@@ -26,13 +28,13 @@ is worth as evidence about others, to the power `novelty`. How they are fitted i
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from olrank.feedback import cascade
-from olrank.types import Array
+from olrank.types import Array, PyTree
 
 
 class Network(NamedTuple):
@@ -50,25 +52,26 @@ class Panel(NamedTuple):
         relative: whether their rates are shares of the longest step that a line may take.
         scales: at which experts are judged.
         bound: how far behind the best one list can put an expert, in nats.
+        twins: whether those that serve are others than those that are judged.
     """
 
     networks: tuple[Network, ...]
     relative: bool
     scales: tuple[float, ...]
     bound: float
+    twins: bool = False
 
 
 LINES = (10.0, 60.0, 400.0, 2500.0)  # their pulls
-PANELS = {
-    "first": Panel((Network(1.0, 1e-2), Network(100.0, 1e-3)), False, (1.0, 0.5, 0.25), math.inf),
-    # The last of the networks is for data that no line and no small step does justice to.
-    "second": Panel(
-        (Network(1.0, 0.1), Network(100.0, 0.01), Network(0.1, 0.5)),
-        True,
-        (1.0, 0.5, 0.25, 0.1),
-        10.0,
-    ),
-}
+_FIRST = Panel((Network(1.0, 1e-2), Network(100.0, 1e-3)), False, (1.0, 0.5, 0.25), math.inf)
+_SECOND = Panel(
+    # The last is for data that no line and no small step does justice to.
+    (Network(1.0, 0.1), Network(100.0, 0.01), Network(0.1, 0.5)),
+    True,
+    (1.0, 0.5, 0.25, 0.1),
+    10.0,
+)
+PANELS = {"first": _FIRST, "second": _SECOND, "third": _SECOND._replace(twins=True)}
 _HELD_OUT_ONE_IN = 8  # queries
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
 
@@ -77,26 +80,42 @@ class Experts(NamedTuple):
     """What is known of the experts; networks' parameters are kept with those that serve.
 
     Attributes:
-        betas: [n_lines, n_features] the lines.
+        betas: [n_lines, n_features] the lines that are judged.
         judged: [n_experts, n_scales] lines first: summed log-likelihoods of clicks on held-out
             lists, less their mean: sums of millions of impressions would lose the differences.
         steepness: running bound on the curvature of an impression's loss in a line; 0 before the
             first.
+        serving: [n_lines, n_features] the lines that serve, where they are others; () elsewhere.
+        moved: how far the judged networks are from where they started, where others serve; ()
+            elsewhere.
     """
 
     betas: Array
     judged: Array
     steepness: Array
+    serving: Any = ()
+    moved: Any = ()
 
 
-def empty(n_features: int, panel: Panel) -> Experts:
-    """Nothing learned yet by the lines and the panel's networks."""
+def empty(n_features: int, panel: Panel, networks: PyTree = ()) -> Experts:
+    """Nothing learned yet by the lines and the panel's networks.
+
+    Args:
+        n_features: of a document.
+        panel: which experts there are.
+        networks: shapes of their parameters, stacked; needed for twins only.
+    """
     dtype = jnp.result_type(float)
-    return Experts(
-        jnp.zeros((len(LINES), n_features), dtype),
+    lines = (len(LINES), n_features)
+    known = Experts(
+        jnp.zeros(lines, dtype),
         jnp.zeros((len(LINES) + len(panel.networks), len(panel.scales)), dtype),
         jnp.zeros((), dtype),
     )
+    if not panel.twins:
+        return known
+    moved = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), networks)
+    return known._replace(serving=jnp.zeros(lines, dtype), moved=moved)
 
 
 def weights(experts: Experts, panel: Panel, trust: Array) -> tuple[Array, Array]:

@@ -170,7 +170,11 @@ def _centred(g: Array, weights: Array) -> Array:
 
 def _nothing(design: Design, n_features: int) -> Memory:
     """A memory without impressions."""
-    known = experts.empty(n_features, experts.PANELS[design.panel]) if design.experts else ()
+    known: Any = ()
+    if design.experts:
+        net = choose_net(design)
+        theta = jax.eval_shape(lambda key: net.init(key, n_features), jax.random.key(0))
+        known = experts.empty(n_features, experts.PANELS[design.panel], theta[1].thetas)
     return empty(design.history, design.k, known)
 
 

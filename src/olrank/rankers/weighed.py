@@ -64,6 +64,7 @@ def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
     """Fit the experts' networks, and the one that stands beside all experts, which do not move."""
     root = math.sqrt(net.scale)  # nets.residual multiplies the line by it
     panel = experts.PANELS[design.panel]
+    objective = _of_all_lists(objective) if panel.twins else objective
 
     def beside(key: Key, state: State, rows: Rows) -> tuple[PyTree, PyTree]:
         (first, others), (home, homes) = state.theta, state.theta_0
@@ -72,6 +73,7 @@ def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
             design, objective, learn_key, state.history, rows, others.thetas, homes.thetas
         )
         known = state.history.experts
+        lines = known.serving if panel.twins else known.betas
         of_lines, of_nets = experts.weights(known, panel, state.numbers.trust)
         others = Others(thetas, of_nets)
 
@@ -81,7 +83,7 @@ def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
         no_pull = jnp.zeros_like(state.numbers.linear_pull)
         alone = state._replace(
             # The weighted mean of lines is a line.
-            theta=((of_lines @ known.betas) / root, first[1]),
+            theta=((of_lines @ lines) / root, first[1]),
             theta_0=home,
             numbers=state.numbers._replace(linear_pull=no_pull),
         )
@@ -113,10 +115,14 @@ def learn(
     impression: Impression,
     rows: Rows,
 ) -> Memory:
-    """The memory with experts judged by its newest impression, and lines fitted with it."""
+    """The memory with experts judged by its newest impression, and fitted with it.
+
+    These are the lines and, where others serve, the networks that are judged.
+    """
     shown, seen, known = rows.features[impression.rows], pairs.in_view(impression), memory.experts
-    panel = experts.PANELS[design.panel]
-    nets = _each(expert_net(design).score)(state.theta[1].thetas, shown)
+    panel, homes = experts.PANELS[design.panel], state.theta_0[1].thetas
+    thetas = jax.tree.map(jnp.add, homes, known.moved) if panel.twins else state.theta[1].thetas
+    nets = _each(expert_net(design).score)(thetas, shown)
     scores = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
     served = choose_net(design).score(state.theta, shown)
     own = documents.look_up(state.documents, shown)
@@ -126,13 +132,37 @@ def learn(
     known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
     known = experts.faded(known, memory.n_impressions, design.recency)
     known = experts.steepened(known, shown, seen, memory.n_impressions)
-    rate = experts.longest_step(known)
+    memory = memory._replace(experts=known)
+    known = known._replace(betas=_learn_lines(design, objective, key, memory, rows, known.betas))
+    if panel.twins:
+        of_all, nets_key = _of_all_lists(objective), jax.random.fold_in(key, 1)
+        serving = _learn_lines(design, of_all, key, memory, rows, known.serving)
+        thetas = _learn_nets(design, objective, nets_key, memory, rows, thetas, homes)
+        moved = jax.tree.map(jnp.subtract, thetas, homes)
+        known = known._replace(serving=serving, moved=moved)
+    return memory._replace(experts=known)
+
+
+def _of_all_lists(objective: descent.Objective) -> descent.Objective:
+    """The same, also of lists that are held out."""
+
+    def gather(memory: Memory, chosen: Array) -> Any:
+        batch = objective.gather(memory, chosen)
+        return batch._replace(held_out=jnp.zeros_like(batch.held_out))
+
+    return objective._replace(gather=gather)
+
+
+def _learn_lines(
+    design: Any, objective: descent.Objective, key: Key, memory: Memory, rows: Rows, betas: Array
+) -> Array:
+    rate = experts.longest_step(memory.experts)
     pulls = jnp.asarray(experts.LINES, rate.dtype)
     rates = descent.Rates(jnp.broadcast_to(rate, pulls.shape), pulls)
     plan = descent.Plan(1, design.history_batch, None, "sgd", design.recency)
-    home = jnp.zeros_like(known.betas)
-    betas = _fit_each(key, plan, rates, experts.line, objective, memory, rows, known.betas, home)
-    return memory._replace(experts=known._replace(betas=betas))
+    home = jnp.zeros_like(betas)
+    found: Array = _fit_each(key, plan, rates, experts.line, objective, memory, rows, betas, home)
+    return found
 
 
 def _learn_nets(
