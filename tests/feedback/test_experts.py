@@ -82,9 +82,11 @@ def test_judgements_fade_by_when_they_were_made(recency):
         np.testing.assert_allclose(kept[20:], (np.arange(20, n) / n) ** recency, rtol=0.12)
 
 
-def test_one_mark_in_eight_is_held_out():
+@pytest.mark.parametrize(("name", "one_in"), [("first", 8), ("second", 8), ("third", 3)])
+def test_one_mark_in_so_many_is_held_out(name, one_in):
     marks = jax.random.bits(jax.random.key(5), (8000,), jnp.uint32)
-    assert 880 < int(jnp.sum(experts.is_held_out(marks))) < 1120
+    held_out = int(jnp.sum(experts.is_held_out(marks, experts.PANELS[name])))
+    assert 0.88 * 8000 / one_in < held_out < 1.12 * 8000 / one_in
 
 
 def test_weights_lean_to_what_foretold_best_as_far_as_judgements_are_trusted():

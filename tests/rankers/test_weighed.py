@@ -24,7 +24,7 @@ SETTINGS = {
 }  # fmt: skip
 PUPIL = Pupil("olcascade", SETTINGS, jax.random.uniform(jax.random.key(1), (6, D)))
 ROWS, started = PUPIL.rows, PUPIL.started
-TO_LEARN_FROM, HELD_OUT = jnp.uint32(9), jnp.uint32(16)  # marks of lists
+TO_LEARN_FROM, HELD_OUT = jnp.uint32(25), jnp.uint32(24)  # marks of lists, for all panels
 learned = partial(PUPIL.learned, memo=TO_LEARN_FROM)
 NET = scorers.expert_net(olcascade.Design(width=WIDTH))
 PANEL = experts.PANELS["second"]

@@ -5,7 +5,7 @@ magnitude between data sets: some have few queries and many features, some the o
 no line can tell what is relevant. So there are several, the experts: lines that are pulled to zero
 more or less, and networks that are more or less free; and clicks say which of them to trust. An
 expert is judged by how well it foretells what users do with queries that it knows nothing of: by
-the log-likelihood of clicks on lists of one query in eight, from which no expert learns. (New
+the log-likelihood of clicks on lists of some queries, from which none that is judged learns. (New
 documents of known queries are no such test: those who know the queries pass it.) What users have
 said of these documents before is counted in, so that the same is not asked twice. Each expert is
 judged at several scales, as one that ranks well may be too sure of itself. Weights are the softmax
@@ -17,7 +17,8 @@ longer than those of others: a network that steps too far is too sure of itself,
 than it foretells. There one list says no more than a bound against an expert, so that one that went
 astray for a moment does not drown all that was judged before. The third panel's experts are those
 of the second, but each has a twin: one is judged, the other serves and learns from all lists, also
-from those that judge. What a query teaches is lost to nobody then.
+from those that judge. What a query teaches is not lost then, and more queries can judge: where
+there are few, a handful of them says little about which expert to trust.
 
 Experts learn from click patterns (feedback.cascade), and from differences within lists only. What
 is shown again and again is what users are known to like, whatever its features say: counted read by
@@ -52,6 +53,7 @@ class Panel(NamedTuple):
         relative: whether their rates are shares of the longest step that a line may take.
         scales: at which experts are judged.
         bound: how far behind the best one list can put an expert, in nats.
+        one_in: of so many queries one is held out, to judge by.
         twins: whether those that serve are others than those that are judged.
     """
 
@@ -59,6 +61,7 @@ class Panel(NamedTuple):
     relative: bool
     scales: tuple[float, ...]
     bound: float
+    one_in: int = 8
     twins: bool = False
 
 
@@ -71,8 +74,7 @@ _SECOND = Panel(
     (1.0, 0.5, 0.25, 0.1),
     10.0,
 )
-PANELS = {"first": _FIRST, "second": _SECOND, "third": _SECOND._replace(twins=True)}
-_HELD_OUT_ONE_IN = 8  # queries
+PANELS = {"first": _FIRST, "second": _SECOND, "third": _SECOND._replace(one_in=3, twins=True)}
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
 
 
@@ -130,9 +132,9 @@ def line(beta: Array, features: Array) -> Array:
     return jnp.matmul(features, beta, precision="highest")
 
 
-def is_held_out(mark: Array) -> Array:
+def is_held_out(mark: Array, panel: Panel) -> Array:
     """Whether the lists with this mark (feedback.documents) are for judging only."""
-    return mark % _HELD_OUT_ONE_IN == 0
+    return mark % panel.one_in == 0
 
 
 def foretold(

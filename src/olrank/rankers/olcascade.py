@@ -126,7 +126,7 @@ def olcascade(design: Design) -> Ranker:
                 scores = cascade.levelled(scores, seen)
             return scores + certainty.own_effects(state, features).reshape(seen.shape)
 
-        held_out = weighed.is_held_out(impression, rows) if design.experts else False
+        held_out = weighed.is_held_out(design, impression, rows) if design.experts else False
         memory = with_impression(state.history, impression, held_out)
         memory = memory._replace(habits=_habits(key, memory, score))
         shown, clicks = rows.features[impression.rows], impression.clicks

@@ -94,7 +94,7 @@ def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
     return beside
 
 
-def is_held_out(impression: Impression, rows: Rows) -> Array:
+def is_held_out(design: Any, impression: Impression, rows: Rows) -> Array:
     """Whether experts are judged by a list, and do not learn from it.
 
     All lists of a query are, or none: the ranking remembers the mark of its candidates. For a list
@@ -103,7 +103,7 @@ def is_held_out(impression: Impression, rows: Rows) -> Array:
     mark = impression.ranking.memo
     if isinstance(mark, tuple):
         mark = documents.mark(rows.features[impression.rows], impression.ranking.shown)
-    return experts.is_held_out(mark)
+    return experts.is_held_out(mark, experts.PANELS[design.panel])
 
 
 def learn(
@@ -128,7 +128,7 @@ def learn(
     own = documents.look_up(state.documents, shown)
     foretold = experts.foretold(panel, scores, served, own.effects, own.shares, seen)
     judged = experts.judge(known, panel, foretold, impression.clicks, seen, memory.habits)
-    held_out = is_held_out(impression, rows)
+    held_out = is_held_out(design, impression, rows)
     known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
     known = experts.faded(known, memory.n_impressions, design.recency)
     known = experts.steepened(known, shown, seen, memory.n_impressions)
