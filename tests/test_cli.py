@@ -76,6 +76,16 @@ def test_run_writes_results_and_says_where(olrank_says, simulate, tmp_path: Path
     assert "[1/1] olranknet, fold 1, seeds 0 to 1" in said.err
 
 
+def test_run_says_why_it_draws_no_curves_of_many_rankers(olrank_says, simulate, tmp_path: Path):
+    one = 'ranker.name = "olranknet"\n'
+    many = "".join(f'[[ranker]]\nname = "olranknet"\nlabel = "{i}"\n' for i in range(13))
+    (tmp_path / "trial.toml").write_text(CONFIG.replace(one, "") + many)
+    said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out")
+    assert said.code == 0
+    assert "No curves are drawn of so many rankers" in said.out
+    assert str(tmp_path / "out" / "figures") not in said.out
+
+
 def test_run_without_a_config_runs_the_embedded_one_into_results(
     olrank_says, simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

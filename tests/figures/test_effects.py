@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from olrank.figures import effects, style
 
 BASES = {"paper": ["pairs", "order"], "best": ["alone"]}
-USERS = ("all", "perfect", "informational")
+USERS = ("all", "perfect", "navigational", "informational", "near-random")
 METRICS = ("ndcg@10", "online_ndcg")
 
 
@@ -31,7 +31,7 @@ def found() -> pl.DataFrame:
         [
             {
                 "base": base, "metric": metric, "choice": choice, "user": user,
-                "difference": 0.1 * (1 + i), "low": 0.05, "high": 0.35, "n": 10,
+                "difference": 0.1 * (1 + i), "low": 0.05, "high": 0.55, "n": 10,
             }
             for base, choices in BASES.items() for metric in METRICS
             for choice in choices for i, user in enumerate(USERS)
@@ -53,17 +53,17 @@ def test_every_user_and_all_together_are_dots_with_their_values(figure: Figure):
     for axes, choices in zip(figure.axes, (2, 2, 1, 1), strict=True):
         dots = [line for line in axes.get_lines() if line.get_linestyle() == "None"]
         at = sorted(round(float(line.get_xdata()[0]), 6) for line in dots)
-        assert at == sorted([0.1, 0.2, 0.3] * choices)
+        assert at == sorted([0.1, 0.2, 0.3, 0.4, 0.5] * choices)
         heights = {round(float(line.get_ydata()[0]), 6) for line in dots}
         assert len(heights) == len(dots)  # no dot hides another
-        bars = [line for line in axes.get_lines() if list(line.get_xdata()) == [0.05, 0.35]]
+        bars = [line for line in axes.get_lines() if list(line.get_xdata()) == [0.05, 0.55]]
         assert len(bars) == len(dots)
 
 
 def test_users_are_told_apart_without_colour(figure: Figure):
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        "all users", "perfect", "informational"
+        "all users", "perfect", "navigational", "informational", "near-random"
     ]  # fmt: skip
-    looks = {(one.get_marker(), str(one.get_markerfacecolor())) for one in legend.get_lines()}
+    looks = {(one.get_marker(), one.get_markerfacecolor() == "white") for one in legend.get_lines()}
     assert len(looks) == len(USERS)

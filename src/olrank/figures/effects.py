@@ -66,4 +66,8 @@ def _label(metric: str) -> str:
 
 def _look(place: int) -> dict[str, Any]:
     colour = dots.COLOURS[place % len(dots.COLOURS)]
-    return {"color": colour, "marker": dots.MARKERS[place % 3], "markerfacecolor": "white"}
+    return {
+        "color": colour,
+        "marker": dots.MARKERS[place % len(dots.MARKERS)],
+        "markerfacecolor": "white",
+    }

@@ -85,7 +85,7 @@ def test_an_unknown_label_is_told(rows, variants):
 
 
 def test_run_json_says_what_is_a_variant_of_what(tmp_path: Path):
-    assert effects.variants(tmp_path) == {}
+    assert effects.variants_in(tmp_path) == {}
     rankers = [
         {"name": "olranknet", "label": "paper"},
         {"name": "olranknet", "label": "order", "base": "paper"},
@@ -93,4 +93,4 @@ def test_run_json_says_what_is_a_variant_of_what(tmp_path: Path):
         {"name": "olcascade", "label": "best", "base": "order"},
     ]
     files.write_json({"config": {"ranker": rankers}}, tmp_path / "run.json")
-    assert effects.variants(tmp_path) == {"paper": ["order", "pdgd-linear"], "order": ["best"]}
+    assert effects.variants_in(tmp_path) == {"paper": ["order", "pdgd-linear"], "order": ["best"]}

@@ -24,7 +24,7 @@ _UNIT = ["dataset", "user", "stop", "fold", "seed"]
 _LEVEL = 0.05
 
 
-def variants(folder: Path) -> dict[str, list[str]]:
+def variants_in(folder: Path) -> dict[str, list[str]]:
     """The bases of a finished run, each with the labels of its variants; none without run.json."""
     file = folder / "run.json"
     if not file.is_file():

@@ -134,7 +134,7 @@ def _devices(folder: Path, words: str) -> str:
 
 
 def _effects(folder: Path, words: str) -> str:
-    variants = effects.variants(folder)
+    variants = effects.variants_in(folder)
     if words not in variants:
         raise unknown_name("base", words, variants)
     return effects.markdown(effects.effects(_chosen(folder), {words: variants[words]})).strip()

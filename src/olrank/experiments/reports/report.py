@@ -46,7 +46,7 @@ def draw(folder: Path) -> list[Path]:
         known = rows.filter(pl.col("value").is_finite(), metric="certain_ratio")
         if "olranknet" in known["ranker"]:
             drawn.append(ratio.draw(rows, figures / "ratio.svg"))
-        if variants := effects.variants(folder):
+        if variants := effects.variants_in(folder):
             found = effects.effects(rows, variants)
             drawn.append(effects_figure.draw(found, figures / "effects.svg"))
     if (points := read(folder, "separation")) is not None:
@@ -65,7 +65,7 @@ def write(folder: Path) -> list[Path]:
     """The pages of numbers."""
     pages = {}
     rows = chosen(folder)
-    if rows is not None and (variants := effects.variants(folder)):
+    if rows is not None and (variants := effects.variants_in(folder)):
         pages["effects.md"] = effects.markdown(effects.effects(rows, variants))
     if rows is not None:
         pages["table.md"] = summary.markdown(summary.summarise(rows))
