@@ -29,7 +29,8 @@ were better than its score says.
 With `experts`, the line beside the network is not fitted with it: lines that are pulled to zero
 more or less, and networks that are more or less free, are weighed by what they foretell
 (feedback.experts), and serve together. `linear_pull` then means nothing. Lists by which they are
-judged teach nobody but the documents' own effects.
+judged teach those that are judged nothing, and only twins of them where a panel has any; documents'
+own effects follow all lists.
 
 With a `recency` of 1 or more what came lately counts more, in what is replayed and in how experts
 are judged: each round by its number, to that power. Users change; and as the powers are of numbers,
