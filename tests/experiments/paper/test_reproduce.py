@@ -5,22 +5,31 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 from experiments.made_rows import made_rows
 
-from olrank.errors import ConfigError
+from olrank.errors import ConfigError, WaitingError
 from olrank.experiments.paper import estimate, known_h, reproduce
 from olrank.experiments.paper.protocol import QUICK
 from olrank.experiments.running import jobs, lambdamart
-from olrank.experiments.running.progress import Load
+from olrank.experiments.running.progress import Load, Silent
 
 FEW = ("olranknet", "ollambdarank", "pairrank", "pdgd-linear")
 PROTOCOL = replace(
     QUICK.only(FEW), rounds=100, seeds=2, gap_rankers=("olranknet",), users=("perfect",),
 )  # fmt: skip
 EVEN = (1, *range(20, 101, 20))
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.parts: dict[str, Load] = {}
+
+    def begin(self, parts):
+        self.parts = dict(parts)
 
 
 def fake_simulate(calls: list[str]):
@@ -132,14 +141,33 @@ def test_the_estimate_grows_with_rounds_and_replicas_and_shrinks_on_an_accelerat
     data = reproduce.folds_of(QUICK.shapes[0])[0].train
 
     def seconds(load: Load, device: str = "cpu") -> float:
-        job = reproduce.Job("a", load, {}, lambda progress: pl.DataFrame())
-        return estimate.estimate_s([(job, "olranknet", data)], device)
+        task: Any = object()  # a simulation: what an accelerator makes faster
+        job = reproduce.Job("a", load, {}, lambda progress: pl.DataFrame(), task)
+        return estimate.estimate_s([estimate.Costed(job, "olranknet", data)], device)
 
     compiling = seconds(Load(0, 0))
     assert seconds(Load(2, 1000)) - compiling == pytest.approx(
         2 * (seconds(Load(1, 1000)) - compiling)
     )
     assert seconds(Load(100, 5000), "gpu") < seconds(Load(100, 5000))
+
+
+def test_progress_weighs_parts_by_what_they_take_here(calls, tmp_path: Path):
+    heard = Heard()
+    reproduce.reproduce(None, tmp_path / "here", quick=True, protocol=PROTOCOL, progress=heard)
+    here = heard.parts
+    assert all(load.round_s > 0 for load in here.values())
+    table = next(load for title, load in here.items() if title.startswith("dimensions"))
+    run = next(load for title, load in here.items() if "run: pdgd-linear" in title)
+    assert table.round_s > 1000 * run.round_s  # a table is a second, a round next to nothing
+
+    with pytest.raises(WaitingError):
+        reproduce.reproduce(
+            None, tmp_path / "there", protocol=PROTOCOL, elsewhere=tmp_path / "b", progress=heard
+        )
+    assert {title for title, load in heard.parts.items() if load.round_s > 0} == {
+        title for title in here if title.startswith(("separation", "dimensions", "known h"))
+    }
 
 
 @pytest.mark.parametrize(

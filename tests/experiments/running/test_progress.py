@@ -51,6 +51,20 @@ def test_rounds_count_once_for_each_replica():
     assert tally.left_s == (700 - 160) / 20
 
 
+def test_time_left_counts_rounds_by_what_they_take():
+    clock = Clock()
+    tally = Tally(
+        {"a table": Load(1, 1, 2.0), "runs": Load(10, 1000, 1e-3), "elsewhere": Load(1, 9, 0.0)},
+        clock,
+    )
+    assert tally.total == pytest.approx(12.0)
+    clock.now_s += 4.0
+    tally.finish("a table", resumed=False)
+    assert tally.left_s == pytest.approx(20.0)  # all takes twice as long as expected
+    tally.finish("runs", resumed=False)
+    assert tally.left_s == pytest.approx(0.0)
+
+
 def test_parts_that_were_found_done_make_nothing_faster():
     clock = Clock()
     tally = Tally(PARTS, clock)

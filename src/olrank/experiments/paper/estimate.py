@@ -49,25 +49,41 @@ COSTS: dict[str, Cost] = {
     "pdgd-linear": Cost(100.0, 0.2, 0.02),
     "pdgd-neural": Cost(120.0, 3.0, 0.1),
     "skyline": Cost(400.0, 5.0, 0.8),
+    # Of the jobs beside the comparison, by the file of their rows; most play no rounds.
+    "known_h": Cost(3000.0, 0.0, 0.0),
+    "separation": Cost(2e5, 0.0, 0.0),
+    "dimensions": Cost(1.5e6, 0.0, 0.0),
+    "outside": Cost(3e6, 0.0, 0.0),
 }
-_UNKNOWN = COSTS["olranknet"]
 _COMPILE_S = 8.0  # a ranker on a data set, once for each stage
 
 
-def estimate_s(jobs: Iterable[tuple[Job, str, Dataset]], device: str) -> float:
-    """Seconds that these jobs will take, each with its ranker and its train part."""
-    speed = 1.0 if device == "cpu" else 1 / _GPU_FASTER
+class Costed(NamedTuple):
+    """A job, what of `COSTS` it costs, and the data that it runs on."""
+
+    job: Job
+    cost: str
+    data: Dataset
+
+
+def estimate_s(jobs: Iterable[Costed], device: str) -> float:
+    """Seconds that these jobs will take."""
     slower = machine_factor() if device == "cpu" else 1.0
-    total, programs = 0.0, set()
-    for job, ranker, data in jobs:
-        cost = COSTS.get(ranker, _UNKNOWN)
-        mean_docs = data.n_rows / max(data.n_queries, 1)
-        a_feature = cost.feature + cost.document * mean_docs + cost.square * data.n_features
-        round_us = cost.fixed + data.n_features * a_feature
-        seconds = job.load.n_replicas * job.load.rounds * round_us * 1e-6 * speed
-        total += seconds if device == "cpu" else max(seconds, _GPU_STEP_S * job.load.rounds)
-        programs.add((ranker, data.name, job.load))
-    return slower * (total + _COMPILE_S * len(programs))
+    jobs = list(jobs)
+    programs = {(one.cost, one.data.name, one.job.load) for one in jobs}
+    return slower * (sum(job_s(one, device) for one in jobs) + _COMPILE_S * len(programs))
+
+
+def job_s(costed: Costed, device: str) -> float:
+    """Seconds of one job on the machine that the costs were measured on, compiled."""
+    load, data, cost = costed.job.load, costed.data, COSTS[costed.cost]
+    mean_docs = data.n_rows / max(data.n_queries, 1)
+    a_feature = cost.feature + cost.document * mean_docs + cost.square * data.n_features
+    round_s = 1e-6 * (cost.fixed + data.n_features * a_feature)
+    seconds = load.n_replicas * load.rounds * round_s
+    if device == "cpu" or costed.job.task is None:
+        return seconds
+    return max(seconds / _GPU_FASTER, _GPU_STEP_S * load.rounds)
 
 
 def machine_factor() -> float:

@@ -18,7 +18,7 @@ import polars as pl
 from olrank.engine.buckets import shared_sizes
 from olrank.errors import ConfigError, unknown_name
 from olrank.experiments.paper import stages
-from olrank.experiments.paper.estimate import estimate_s, in_words
+from olrank.experiments.paper.estimate import Costed, estimate_s, in_words, job_s
 from olrank.experiments.paper.found import Found, find_sets, folds_of, made_up
 from olrank.experiments.paper.protocol import PAPER, QUICK, Protocol
 from olrank.experiments.paper.side import by_file, side_jobs
@@ -28,8 +28,8 @@ from olrank.experiments.running.device import use_device
 from olrank.experiments.running.jobs import Job, Runner
 from olrank.experiments.running.kept import checksums
 from olrank.experiments.running.machine import machine, took, versions
-from olrank.experiments.running.progress import Reporter, Silent
-from olrank.types import Dataset, Fold
+from olrank.experiments.running.progress import Load, Reporter, Silent
+from olrank.types import Fold
 
 FIGURES = {
     "nonlinearity": {"separation"},
@@ -104,9 +104,10 @@ def reproduce(
     places = sets.places(kind)
     side = side_jobs(needs, protocol, sets.folds, kind, say)
     coming = [*_main_jobs(needs, protocol, places), *side]
-    loads = {job.title: job.load for job in coming}
-    seconds = estimate_s(_costed(coming, places), kind)
-    say(f"{len(coming)} parts, about {in_words(seconds)} on this machine ({kind}).")
+    costed = _costed(coming, places)
+    where = f"on this machine ({kind})" if elsewhere is None else f"in all ({kind})"
+    say(f"{len(coming)} parts, about {in_words(estimate_s(costed, kind))} {where}.")
+    loads = {one.job.title: _load(one, kind, elsewhere) for one in costed}
     with progress or Silent() as told:
         told.begin(loads)
         runner = Runner(out, told, elsewhere)
@@ -190,16 +191,23 @@ def _compare(
         files.write_rows(pl.concat(more), out / "longer.parquet")
 
 
-def _costed(jobs: Iterable[Job], places: list[stages.Place]) -> list[tuple[Job, str, Dataset]]:
-    """Each job with its ranker and its data, as far as the estimate knows them."""
+def _costed(jobs: Iterable[Job], places: list[stages.Place]) -> list[Costed]:
+    """Each job with what it costs."""
     by_name = {place.dataset: place.fold.train for place in places}
     first = places[0].fold.train
-    found = []
-    for job in jobs:
-        name = job.title.split(",")[0]
-        ranker = str(job.determined_by.get("ranker", "olranknet"))
-        found.append((job, ranker, by_name.get(name, first)))
-    return found
+    return [
+        Costed(job, job.determined_by.get("ranker", job.file), by_name.get(name, first))
+        for job in jobs
+        for name in [job.title.split(",")[0]]
+    ]
+
+
+def _load(one: Costed, device: str, elsewhere: Path | None) -> Load:
+    """A job's load by what its rounds cost here."""
+    load = one.job.load
+    away = elsewhere is not None and one.job.task is not None
+    seconds = 0.0 if away else job_s(one, device)
+    return load._replace(round_s=seconds / (load.n_replicas * load.rounds))
 
 
 def _save(rows: pl.DataFrame, out: Path, name: str) -> None:

@@ -1,8 +1,8 @@
 """How far a run is: a bar on a terminal, one line a finished part elsewhere, or nothing.
 
-A round counts once for each replica that plays it, so that rounds per second say how much of the
-run is done and how much time is left. Parts that an earlier run had left take no time and count for
-no speed.
+A round counts once for each replica that plays it, by the time it is expected to take beside the
+rounds of other parts, so that what is done says how much time is left. Parts that an earlier run
+had left take no time and count for no speed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 
 class Load(NamedTuple):
-    """How much work a part is."""
+    """How much work a part is.
+
+    Attributes:
+        n_replicas: that play side by side.
+        rounds: that each of them plays.
+        round_s: what one round of one replica is expected to take. Only its ratio to that of other
+            parts counts; 0 where the part takes no time here.
+    """
 
     n_replicas: int
     rounds: int
+    round_s: float = 1.0
 
 
 class Tally:
@@ -67,26 +75,33 @@ class Tally:
         return sum(self.parts[part].n_replicas for part in self._running)
 
     @property
-    def total(self) -> int:
-        """Rounds of all replicas of all parts."""
-        return sum(load.n_replicas * load.rounds for load in self.parts.values())
+    def total(self) -> float:
+        """What all parts are expected to take."""
+        return sum(load.n_replicas * load.rounds * load.round_s for load in self.parts.values())
 
     @property
-    def done(self) -> int:
-        """Rounds done so far, found ones included."""
-        return sum(self._done.values())
+    def done(self) -> float:
+        """What the rounds done so far were expected to take, found ones included."""
+        return sum(n * self.parts[part].round_s for part, n in self._done.items())
 
     @property
     def per_s(self) -> float:
         """Rounds done in a second, by this run alone; 0 before the first."""
-        fresh = sum(n for part, n in self._done.items() if part not in self._found)
-        return fresh / max(self._clock() - self._began_s, 1e-9)
+        return sum(self._fresh.values()) / self._elapsed_s
 
     @property
     def left_s(self) -> float | None:
-        """Seconds left at this speed; None while nobody can tell."""
-        per_s = self.per_s
-        return (self.total - self.done) / per_s if per_s > 0 else None
+        """Seconds left at the speed so far; None while nobody can tell."""
+        fresh = sum(n * self.parts[part].round_s for part, n in self._fresh.items())
+        return (self.total - self.done) * self._elapsed_s / fresh if fresh > 0 else None
+
+    @property
+    def _fresh(self) -> dict[str, int]:
+        return {part: n for part, n in self._done.items() if part not in self._found}
+
+    @property
+    def _elapsed_s(self) -> float:
+        return max(self._clock() - self._began_s, 1e-9)
 
 
 class Silent:
@@ -163,7 +178,9 @@ class Lines(_Counting):
             words.append("resumed")
         else:
             per_s = load.n_replicas * load.rounds / max(seconds, 1e-9)
-            words += [f"{seconds:.1f} s", f"{per_s:,.0f} rounds/s"]
+            words.append(f"{seconds:.1f} s")
+            if load.rounds > 1:
+                words.append(f"{per_s:,.0f} rounds/s")
         if tally.n_finished < len(tally.parts) and tally.left_s is not None:
             words.append(f"about {_clock_time(tally.left_s)} left")
         self._say(f"[{tally.n_finished}/{len(tally.parts)}] {part} ({', '.join(words)})")
