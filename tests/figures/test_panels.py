@@ -66,6 +66,13 @@ def test_the_caption_counts_seeds_and_folds_and_names_conventions(
     assert caption.endswith("Data: made; stop rule: clicked; conventions: k=10, empty=skip.")
 
 
+def test_the_caption_says_that_data_sets_have_different_folds(drawn: list[Figure], tmp_path: Path):
+    many = made_rows(folds=("1", "2", "3"))
+    one = made_rows(folds=("1",)).with_columns(dataset=pl.lit("whole"))
+    panels.draw_curves(pl.concat([many, one]), CURVES, tmp_path / "a.svg")
+    assert drawn[0].get_supxlabel().startswith("Mean over 2 seeds x 1 to 3 folds;")
+
+
 def test_a_single_run_promises_no_band(drawn: list[Figure], tmp_path: Path):
     panels.draw_curves(made_rows(seeds=(0,)), CURVES, tmp_path / "a.svg")
     assert "bands" not in drawn[0].get_supxlabel()

@@ -103,6 +103,26 @@ def test_the_separation_figure_has_a_panel_a_data_set_and_says_how_well(drawn, t
     assert "one: 60% against 20% by guessing" in caption
 
 
+def test_a_grade_s_number_stands_inside_its_panel(drawn, tmp_path: Path):
+    rng = np.random.default_rng(0)
+    spread = [0.1] * 190 + [30.0] * 10  # one grade's outline goes far beyond what is shown
+    points = pl.DataFrame(
+        {
+            "dataset": ["wide"] * 200,
+            "grade": [0] * 190 + [1] * 10,
+            "predicted": [0] * 200,
+            "x": rng.normal(size=200) * spread,
+            "y": rng.normal(size=200) * spread,
+        }
+    )
+    separation.draw(points, tmp_path / "a.svg")
+    axes = drawn[0].axes[0]
+    assert {text.get_text() for text in axes.texts} == {"0", "1"}
+    for text in axes.texts:
+        assert axes.get_xlim()[0] < text.get_position()[0] < axes.get_xlim()[1]
+        assert axes.get_ylim()[0] < text.get_position()[1] < axes.get_ylim()[1]
+
+
 def test_grades_differ_in_lightness_and_in_marker():
     greys = [
         0.299 * int(colour[1:3], 16) + 0.587 * int(colour[3:5], 16) + 0.114 * int(colour[5:], 16)

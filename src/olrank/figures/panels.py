@@ -146,9 +146,18 @@ def _caption(chosen: pl.DataFrame, curves: Curves) -> str:
 
 def counted(chosen: pl.DataFrame) -> str:
     """What a mean is over: how many seeds and folds, and what the bands are."""
-    n_seeds, n_folds = chosen["seed"].n_unique(), chosen["fold"].n_unique()
-    counts = f"{n_seeds} seed{'s' * (n_seeds > 1)} x {n_folds} fold{'s' * (n_folds > 1)}"
-    return "One seed and fold" if n_seeds * n_folds == 1 else f"Mean over {counts}; {_BANDS}"
+    places = chosen.group_by("dataset").agg(pl.col("seed", "fold").n_unique())
+    if places.select((pl.col("seed") * pl.col("fold")).max()).item() == 1:
+        return "One seed and fold"
+    counts = " x ".join(_how_many(places[name], name) for name in ("seed", "fold"))
+    return f"Mean over {counts}; {_BANDS}"
+
+
+def _how_many(counts: pl.Series, what: str) -> str:
+    """A count that data sets share, or between which counts theirs lie: "1 to 5 folds"."""
+    fewest, most = min(counts), max(counts)
+    told = f"{most}" if fewest == most else f"{fewest} to {most}"
+    return f"{told} {what}{'s' * (most > 1)}"
 
 
 def _values(chosen: pl.DataFrame, column: str) -> str:

@@ -31,7 +31,7 @@ def draw(rows: pl.DataFrame, path: Path, ranker: str = "olranknet") -> Path:
     chosen = rows.filter(known, metric="certain_ratio", ranker=ranker)
     if chosen.is_empty():
         raise DataError(f"{path.name}: the rows hold no certain ratio of {ranker} to draw.")
-    places = chosen.select("dataset", "stop").unique(maintain_order=True).rows()
+    places = chosen.select("dataset", "stop").unique().sort("dataset", "stop").rows()
     users = sorted(chosen["user"].unique(), key=user_order)
     spare = style.looks(user for user in users if user not in _LOOKS)
     looks = {user: _LOOKS.get(user) or spare[user] for user in users}

@@ -60,6 +60,10 @@ def _caption(points: pl.DataFrame) -> str:
 
 
 def _draw_panel(axes: Axes, points: pl.DataFrame) -> None:
+    for set_limits, column in ((axes.set_xlim, "x"), (axes.set_ylim, "y")):
+        low, high = points[column].quantile(0.005) or 0.0, points[column].quantile(0.995) or 0.0
+        room = 0.08 * (high - low) or 1.0
+        set_limits(low - room, high + room)
     for (grade,), part in points.sort("grade").group_by("grade", maintain_order=True):
         colour, marker = _look(grade)
         x, y = part["x"].to_numpy(), part["y"].to_numpy()
@@ -68,10 +72,6 @@ def _draw_panel(axes: Axes, points: pl.DataFrame) -> None:
         x, y = part["x"].to_numpy(), part["y"].to_numpy()
         _outline(axes, x, y, _look(grade)[0])
         _number(axes, x, y, int(str(grade)))
-    for set_limits, column in ((axes.set_xlim, "x"), (axes.set_ylim, "y")):
-        low, high = points[column].quantile(0.005) or 0.0, points[column].quantile(0.995) or 0.0
-        room = 0.08 * (high - low) or 1.0
-        set_limits(low - room, high + room)
     axes.set_xlabel("first direction")
     axes.set_ylabel("second direction")
 
@@ -97,8 +97,8 @@ def _number(axes: Axes, x: Any, y: Any, grade: int) -> None:
     angle = np.radians(150.0 - 40.0 * grade)
     reach = _WITHIN * np.array([np.cos(angle), np.sin(angle)])
     axes.text(
-        float(x.mean() + reach[0] * x.std()),
-        float(y.mean() + reach[1] * y.std()),
+        _inside(float(x.mean() + reach[0] * x.std()), axes.get_xlim()),
+        _inside(float(y.mean() + reach[1] * y.std()), axes.get_ylim()),
         str(grade),
         fontsize=10,
         fontweight="bold",
@@ -107,6 +107,12 @@ def _number(axes: Axes, x: Any, y: Any, grade: int) -> None:
         path_effects=[effects.withStroke(linewidth=3, foreground="white")],
         zorder=5,
     )
+
+
+def _inside(at: float, limits: tuple[float, float]) -> float:
+    """The place nearest to this one that a number has room at."""
+    room = 0.06 * (limits[1] - limits[0])
+    return min(max(at, limits[0] + room), limits[1] - room)
 
 
 def _look(grade: Any) -> tuple[str, str]:

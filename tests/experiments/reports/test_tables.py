@@ -75,3 +75,25 @@ def test_marks_say_which_side_of_the_best_baseline_a_ranker_is_on():
     other = next(text for text in page.splitlines() if text.startswith("| ollambdarank"))
     assert " ▼" in ours
     assert " ▲" in other
+
+
+def test_cells_stand_in_one_order_however_rows_came(compared):
+    rows = rows_like_the_paper()
+    both = pl.concat([rows.with_columns(stop=pl.lit(stop)) for stop in ("examined", "clicked")])
+    mixed = both.sample(fraction=1.0, shuffle=True, seed=1)
+    told = tables.compare(mixed).filter(ranker="olranknet", metric="ndcg@10")
+    assert told.select("user", "stop").rows() == [
+        (user, stop)
+        for user in ("perfect", "navigational", "informational")
+        for stop in ("clicked", "examined")
+    ]
+
+
+def test_a_note_says_which_set_has_fewer_runs():
+    rows = rows_like_the_paper()
+    fewer = rows.filter(pl.col("fold") == rows["fold"][0], pl.col("seed") == 0)
+    both = pl.concat([rows, fewer.with_columns(dataset=pl.lit("little"))])
+    assert "over 6 runs (folds x seeds), 1 on little, after" in tables.markdown(
+        tables.compare(both)
+    )
+    assert "over 6 runs (folds x seeds) after" in tables.markdown(tables.compare(rows))

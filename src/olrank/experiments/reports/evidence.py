@@ -15,6 +15,7 @@ from typing import NamedTuple
 import polars as pl
 
 from olrank.experiments.rows.markdown import table_head, table_line
+from olrank.figures.panels import user_order
 from olrank.metrics.compare import Comparison, Floats, paired
 
 _LEVEL = 0.95
@@ -80,8 +81,11 @@ class Rows:
         self.rankers: list[str] = rows["ranker"].unique(maintain_order=True).to_list()
         self.rounds: list[int] = rows["round"].unique().sort().to_list()
         self.longer_rounds: list[int] = self._longer["round"].unique().sort().to_list()
-        cells = rows.select("dataset", "user", "stop").unique(maintain_order=True)
-        self.cells = [Cell(*line) for line in cells.rows()]
+        sets: list[str] = rows["dataset"].unique(maintain_order=True).to_list()
+        cells = [Cell(*line) for line in rows.select("dataset", "user", "stop").unique().rows()]
+        self.cells = sorted(
+            cells, key=lambda c: (sets.index(c.dataset), user_order(c.user), c.stop)
+        )
 
     def at(self, ranker: str, cell: Cell, metric: str, at: int | None = None) -> Units:
         """A ranker's units at a round, the last when None."""

@@ -161,9 +161,13 @@ def _cell(found: pl.DataFrame) -> str:
 
 
 def _notes(table: pl.DataFrame) -> list[str]:
-    n, last = max(table["n"].to_list()), max(table["round"].to_list())
+    last = max(table["round"].to_list())
+    units = {one["dataset"]: one["n"] for one in table.filter(round=last).iter_rows(named=True)}
+    runs = f"{max(units.values())} runs (folds x seeds)"
+    for n in sorted(set(units.values()))[:-1]:
+        runs += f", {n} on {', '.join(name for name, its in units.items() if its == n)},"
     notes = [
-        f"Mean and 95% bootstrap interval over {n} runs (folds x seeds) after {last:,} rounds. "
+        f"Mean and 95% bootstrap interval over {runs} after {last:,} rounds. "
         f"▲ above and ▼ below the best baseline of the column, paired over (fold, seed), sign "
         f"flips, Holm-corrected at {_LEVEL}; unmarked: no difference shown, or itself a baseline.",
     ]
