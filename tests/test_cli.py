@@ -86,6 +86,16 @@ def test_run_says_why_it_draws_no_curves_of_many_rankers(olrank_says, simulate, 
     assert str(tmp_path / "out" / "figures") not in said.out
 
 
+def test_run_draws_what_variants_do_to_their_base(olrank_says, simulate, tmp_path: Path):
+    variant = '[[ranker]]\nname = "olranknet"\nlabel = "blocks"\nbase = "olranknet"\n'
+    config = CONFIG.replace('ranker.name = "olranknet"\n', '[[ranker]]\nname = "olranknet"\n')
+    (tmp_path / "trial.toml").write_text(f"{config}{variant}settings = {{ order = 'blocks' }}\n")
+    said = olrank_says("run", tmp_path / "trial.toml", "--out", tmp_path / "out")
+    assert said.code == 0
+    drawn = {path.stem for path in (tmp_path / "out" / "figures").iterdir()}
+    assert {"learning", "online", "ratio", "effects"} <= drawn
+
+
 def test_run_without_a_config_runs_the_embedded_one_into_results(
     olrank_says, simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

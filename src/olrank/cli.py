@@ -131,6 +131,7 @@ def run_config(
     bare: BareOption = None,
 ) -> None:
     """Run an experiment: rows, summary and figures from one config file."""
+    from olrank.experiments.reports.report import draw
     from olrank.experiments.rows import summary
     from olrank.experiments.running.config import read_config
     from olrank.experiments.running.device import keep_compiled
@@ -143,16 +144,16 @@ def run_config(
     told = reporter(_console(stderr=True))
     with _goes_on():
         outcome = run(settings, folder, told, device=device, cluster=cluster, elsewhere=bare)
+    figures = draw(folder)
     console = _console()
     console.print(summary.table(outcome.summary))
     for written in ("rows.parquet", "run.json", "summary.json", "figures"):
-        if written != "figures" or outcome.figures:
+        if written != "figures" or figures:
             console.print(f"{folder / written}", markup=False, soft_wrap=True)
-    if not outcome.figures:
+    if "learning" not in {path.stem for path in figures}:
         console.print(
-            "No curves are drawn of so many rankers: nobody could tell them apart. Where variants "
-            f"name their base, draw their effects: olrank figures {folder}",
-            markup=False,
+            "No curves are drawn of so many rankers: nobody could tell them apart. A variant that "
+            "names its base has its effect drawn instead.",
             soft_wrap=True,
         )
 

@@ -94,12 +94,11 @@ def test_a_ranker_gets_its_settings_and_the_run_s_conventions(
     )  # fmt: skip
 
 
-def test_a_run_leaves_rows_summary_record_and_figures_and_no_parts(
+def test_a_run_leaves_rows_summary_and_record_and_no_parts(
     config: Config, simulate: FakeSimulate, tmp_path: Path
 ):
     outcome = running.run(config, tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "figures",
         "rows.parquet",
         "run.json",
         "summary.json",
@@ -107,7 +106,6 @@ def test_a_run_leaves_rows_summary_record_and_figures_and_no_parts(
     ]
     assert pl.read_parquet(outcome.out / "rows.parquet").equals(outcome.rows)
     assert json.loads((outcome.out / "summary.json").read_text()) == outcome.summary.to_dicts()
-    assert all(path.is_file() for path in outcome.figures)
 
 
 def test_the_record_says_what_the_run_was_made_of(

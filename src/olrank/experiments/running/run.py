@@ -33,7 +33,6 @@ from olrank.experiments.running.load import load_folds
 from olrank.experiments.running.machine import took, versions
 from olrank.experiments.running.parts import Part
 from olrank.experiments.running.progress import Reporter, Silent
-from olrank.figures.all import draw_all
 from olrank.types import Fold
 
 _WRITTEN = ("rows.parquet", "queries.parquet", "summary.json", "table.md", "run.json")
@@ -47,13 +46,11 @@ class Outcome:
         out: the folder.
         rows: as in rows.parquet.
         summary: as in summary.json; see `rows.summary`.
-        figures: the files that were drawn.
     """
 
     out: Path
     rows: pl.DataFrame
     summary: pl.DataFrame
-    figures: list[Path]
 
 
 class _Job(NamedTuple):
@@ -77,7 +74,7 @@ def run(
     cluster: str | None = None,
     elsewhere: Path | None = None,
 ) -> Outcome:
-    """Run every part of a config and fill the folder `out` with rows, summary and figures.
+    """Run every part of a config and fill the folder `out` with rows and their summary.
 
     Args:
         config: what to run.
@@ -208,8 +205,7 @@ def _at_worker(fold: Fold, order: _Order, tell: Callable[[int, int], None]) -> F
 def _write(out: Path, frames: list[pl.DataFrame]) -> Outcome:
     rows, queries = files.apart(pl.concat(frames, how="diagonal"))
     rows = files.settle(rows)
-    chosen = choice.select(rows)
-    summary = summarise(chosen)
+    summary = summarise(choice.select(rows))
     files.write_rows(rows, out / "rows.parquet")
     if queries.is_empty():
         (out / "queries.parquet").unlink(missing_ok=True)  # an earlier run's
@@ -217,7 +213,7 @@ def _write(out: Path, frames: list[pl.DataFrame]) -> Outcome:
         files.write_queries(queries, out / "queries.parquet")
     files.write_json(summary.to_dicts(), out / "summary.json")
     files.write_text(markdown(summary), out / "table.md")
-    return Outcome(out, rows, summary, draw_all(chosen, out / "figures"))
+    return Outcome(out, rows, summary)
 
 
 def _record(
