@@ -42,7 +42,7 @@ class Cost(NamedTuple):
 COSTS: dict[str, Cost] = {
     "olranknet": Cost(300.0, 30.0, 0.12),
     "ollambdarank": Cost(2500.0, 75.0, 0.12),
-    "pairrank": Cost(300.0, 5.0, 0.05, 2.5),
+    "pairrank": Cost(300.0, 15.0, 0.05, 0.05),
     "epsilon-greedy": Cost(250.0, 30.0, 0.02),
     "dbgd-linear": Cost(25.0, 0.2, 0.02),
     "dbgd-neural": Cost(60.0, 1.0, 0.1),
