@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from experiments.made_rows import made_rows
+from experiments.paper.test_found import LINES
 
 from olrank.errors import ConfigError, WaitingError
 from olrank.experiments.paper import estimate, known_h, reproduce
@@ -129,6 +131,51 @@ def test_an_empty_folder_falls_back_on_made_up_shapes(calls, tmp_path: Path):
     empty.mkdir()
     reproduce.reproduce(empty, tmp_path / "out", figure="nonlinearity", quick=True, say=said.append)
     assert any("falling back on made-up shapes" in line for line in said)
+
+
+@pytest.fixture
+def later_set(tmp_path: Path) -> Path:
+    """A folder with two sets, "early" and "late", each in a folder of its own."""
+    for name in ("early", "late"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "queries.txt").write_text(LINES)
+    return tmp_path
+
+
+def test_a_set_that_comes_later_is_added_to_those_of_before(calls, later_set: Path):
+    out, said = later_set / "out", []
+    add = partial(reproduce.reproduce, out=out, protocol=PROTOCOL, say=said.append)
+    add(later_set / "late")
+    before = {file.name: pl.read_parquet(file) for file in out.glob("*.parquet")}
+    calls.clear()
+    add(later_set / "early")
+    assert any("keeps late from before" in line for line in said)
+    for name, old in before.items():
+        now = pl.read_parquet(out / name)
+        kept = now.filter(dataset="late")
+        assert kept.equals(old.filter(dataset="late").select(kept.columns))
+        if not kept.is_empty():
+            assert now["dataset"].unique(maintain_order=True).to_list() == ["early", "late"]
+    assert "### late, stop rule clicked" in (out / "tables.md").read_text()
+    record = json.loads((out / "run.json").read_text())
+    assert list(record["data"]) == ["early"]
+    assert [list(one["data"]) for one in record["earlier"]] == [["late"]]
+
+    add(later_set / "late")  # again: it takes the place of what was there
+    record = json.loads((out / "run.json").read_text())
+    assert list(record["data"]) == ["late"]
+    assert [list(one["data"]) for one in record["earlier"]] == [["early"]]
+    rows = pl.read_parquet(out / "rows.parquet")
+    assert rows.equals(rows.unique(maintain_order=True))
+
+
+def test_sets_that_were_run_otherwise_are_not_mixed(calls, later_set: Path):
+    out = later_set / "out"
+    reproduce.reproduce(later_set / "late", out, protocol=PROTOCOL)
+    with pytest.raises(ConfigError, match="holds late, run with other seeds. Give the same"):
+        reproduce.reproduce(later_set / "early", out, protocol=replace(PROTOCOL, seeds=3))
+    reproduce.reproduce(later_set / "late", out, protocol=replace(PROTOCOL, seeds=3))  # all anew
+    assert pl.read_parquet(out / "rows.parquet")["seed"].n_unique() == 3
 
 
 def test_an_unknown_figure_is_told(tmp_path: Path):

@@ -1,7 +1,8 @@
 """The paper's Section 5 end to end: find data, search settings, run, draw, check the claims.
 
 Everything that takes time is a job whose rows are kept when it is done; the same command goes on
-where it was stopped. What comes out is drawn from the rows in the folder alone (`report`).
+where it was stopped. Sets that the folder holds from earlier commands stay beside those that are
+run now. What comes out is drawn from the rows in the folder alone (`report`).
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from olrank.engine.buckets import shared_sizes
 from olrank.errors import ConfigError, unknown_name
 from olrank.experiments.paper import stages
+from olrank.experiments.paper.earlier import Earlier, find_earlier
 from olrank.experiments.paper.estimate import Costed, estimate_s, in_words, job_s
 from olrank.experiments.paper.found import Found, find_sets, folds_of, made_up
 from olrank.experiments.paper.protocol import PAPER, QUICK, Protocol
@@ -52,6 +54,11 @@ class Sets:
     found: list[Found]
     folds: list[list[Fold]]
 
+    @property
+    def names(self) -> list[str]:
+        """What rows call them."""
+        return [folds[0].train.name for folds in self.folds]
+
     def places(self, device: str) -> list[stages.Place]:
         """Every fold that is run."""
         return [
@@ -60,6 +67,19 @@ class Sets:
             for sizes in [shared_sizes(fold.train for fold in folds)]
             for fold in folds
         ]
+
+
+class Results(NamedTuple):
+    """The folder that results go into, and what it holds from before."""
+
+    out: Path
+    earlier: Earlier
+
+    def save(self, rows: pl.DataFrame, name: str) -> None:
+        """Rows of this command into NAME.parquet."""
+        file = self.out / f"{name}.parquet"
+        rows = self.earlier.beside(rows, file)
+        files.atomically(file, lambda partial: rows.write_parquet(partial, compression="zstd"))
 
 
 def reproduce(
@@ -78,7 +98,7 @@ def reproduce(
 
     Args:
         data: a folder with public sets; made-up shapes when None, or when nothing is found there.
-        out: the folder to fill; what an earlier run left there is used.
+        out: the folder to fill; what an earlier run left there is used, and its other sets stay.
         figure: a name of `FIGURES`.
         quick: the smallest form.
         protocol: how to compare; the paper's, or the quick one, when None.
@@ -101,6 +121,9 @@ def reproduce(
     kind = use_device(device) if elsewhere is None else device or "gpu"
     sets = find_data(data, protocol, say)
     out.mkdir(parents=True, exist_ok=True)
+    earlier = find_earlier(out, sets.names, _told(protocol))
+    if earlier.sets:
+        say(f"{out}: keeps {', '.join(sorted(earlier.sets))} from before.")
     places = sets.places(kind)
     side = side_jobs(needs, protocol, sets.folds, kind, say)
     coming = [*_main_jobs(needs, protocol, places), *side]
@@ -111,9 +134,11 @@ def reproduce(
     with progress or Silent() as told:
         told.begin(loads)
         runner = Runner(out, told, elsewhere)
-        _run(needs, protocol, places, side, out, runner)
+        _run(needs, protocol, places, side, Results(out, earlier), runner)
     record = _record(protocol, sets, started, runner.about, figure, quick)
-    files.write_json(record, out / "run.json")
+    files.write_json(
+        record | ({"earlier": earlier.records} if earlier.records else {}), out / "run.json"
+    )
     written = report.report(out)
     shutil.rmtree(out / "parts", ignore_errors=True)
     return written
@@ -134,10 +159,12 @@ def find_data(data: Path | None, protocol: Protocol, say: Say) -> Sets:
     for one, parts in zip(found, folds, strict=True):
         n_folds = f"{len(parts)} fold{'s' * (len(parts) > 1)}"
         say(f"{parts[0].train.name}: {one.told} {n_folds}.")
-    names = [parts[0].train.name for parts in folds]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"two data sets are called the same: {', '.join(names)}. Rename one.")
-    return Sets(found, folds)
+    sets = Sets(found, folds)
+    if len(set(sets.names)) < len(sets.names):
+        raise ConfigError(
+            f"two data sets are called the same: {', '.join(sets.names)}. Rename one."
+        )
+    return sets
 
 
 def _main_jobs(needs: set[str], protocol: Protocol, places: list[stages.Place]) -> list[Job]:
@@ -154,20 +181,20 @@ def _run(
     protocol: Protocol,
     places: list[stages.Place],
     side: list[Job],
-    out: Path,
+    results: Results,
     runner: Runner,
 ) -> None:
     """Work through all jobs, and write their rows into the folder."""
     if "runs" in needs:
-        _compare(protocol, places, out, runner, "longer" in needs)
+        _compare(protocol, places, results, runner, "longer" in needs)
     for name, jobs in by_file(side).items():
         if (found := runner.finish(jobs)) is not None:
-            _save(pl.concat(found, how="diagonal"), out, name)
+            results.save(pl.concat(found, how="diagonal"), name)
     runner.wait()
 
 
 def _compare(
-    protocol: Protocol, places: list[stages.Place], out: Path, runner: Runner, longer: bool
+    protocol: Protocol, places: list[stages.Place], results: Results, runner: Runner, longer: bool
 ) -> None:
     """Search, run what was chosen, run PDGD longer; each stage needs the one before it."""
     chosen = None
@@ -178,17 +205,17 @@ def _compare(
         judged = pl.concat(searched) if searched else None
         chosen = choice.choose(judged) if judged is not None else {}
         if judged is not None:
-            _save(files.settle(judged), out, "search")
+            results.save(files.settle(judged), "search")
     final = runner.finish(stages.final_jobs(protocol, places, chosen))
     if final is None and chosen is None:
         return
     if final is not None:
         rows = pl.concat(final)
         chosen = choice.choose(rows) if chosen is None else chosen
-        files.write_rows(choice.keep_chosen(rows, chosen), out / "rows.parquet")
+        results.save(files.settle(choice.keep_chosen(rows, chosen)), "rows")
     more = runner.finish(stages.longer_jobs(protocol, places, chosen)) if longer else None
     if more:
-        files.write_rows(pl.concat(more), out / "longer.parquet")
+        results.save(files.settle(pl.concat(more)), "longer")
 
 
 def _costed(jobs: Iterable[Job], places: list[stages.Place]) -> list[Costed]:
@@ -210,11 +237,6 @@ def _load(one: Costed, device: str, elsewhere: Path | None) -> Load:
     return load._replace(round_s=seconds / (load.n_replicas * load.rounds))
 
 
-def _save(rows: pl.DataFrame, out: Path, name: str) -> None:
-    file = out / f"{name}.parquet"
-    files.atomically(file, lambda partial: rows.write_parquet(partial, compression="zstd"))
-
-
 def _record(
     protocol: Protocol,
     sets: Sets,
@@ -225,7 +247,7 @@ def _record(
 ) -> dict[str, Any]:
     return {
         "command": {"figure": figure, "quick": quick},
-        "protocol": {**vars(protocol), "grids": {k: dict(v) for k, v in protocol.grids.items()}},
+        "protocol": _told(protocol),
         "data": {
             folds[0].train.name: {
                 "told": one.told,
@@ -238,3 +260,7 @@ def _record(
         **took(started),
         "parts": parts,
     }
+
+
+def _told(protocol: Protocol) -> dict[str, Any]:
+    return {**vars(protocol), "grids": {k: dict(v) for k, v in protocol.grids.items()}}
