@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import olrank
-from olrank.experiments.running import jobs
 from olrank.experiments.running.code import checksum, reached
+from olrank.experiments.running.made_by import made_by
 from olrank.rankers import table
 
 ROOT = Path(olrank.__file__).parent
@@ -46,6 +46,25 @@ def test_a_checksum_follows_names_and_contents(tmp_path):
 
 
 def test_a_job_of_one_ranker_does_not_follow_the_code_of_another():
-    made = {name: jobs._made_by(name)["code"] for name in ("pdgd-linear", "olranknet")}
+    made = {name: made_by(name)["code"] for name in ("pdgd-linear", "olranknet")}
     assert made["pdgd-linear"] != made["olranknet"]
-    assert made["pdgd-linear"] == jobs._made_by("pdgd-neural")["code"]  # of the same file
+    assert made["pdgd-linear"] == made_by("pdgd-neural")["code"]  # of the same file
+    assert made_by("olranknet", "experiments/running/parts.py")["code"] != made["olranknet"]
+
+
+def test_what_draws_and_writes_moves_no_part(monkeypatch):
+    seen: list[set[str]] = []
+
+    def noted(root, files):
+        seen.append({file.relative_to(root).as_posix() for file in files})
+        return "code"
+
+    monkeypatch.setattr("olrank.experiments.running.made_by.checksum", noted)
+    made_by.cache_clear()
+    made_by("olranknet", "experiments/running/parts.py")
+    made_by(None)
+    made_by.cache_clear()
+    part, everything = seen
+    assert {"rankers/olranknet.py", "engine/bare.py", "experiments/running/parts.py"} <= part
+    for file in part | everything:
+        assert not file.startswith(("figures", "service", "cli", "experiments/reports"))

@@ -71,7 +71,8 @@ def write(folder: Path) -> list[Path]:
         pages["table.md"] = summary.markdown(summary.summarise(rows))
         pages["tables.md"] = tables.markdown(tables.compare(rows, read(folder, "outside")))
         found = claims.check_claims(rows, read(folder, "longer"))
-        pages["claims.md"] = evidence.markdown(found)
+        if any(claim.tests for claim in found):  # none where rankers have other names
+            pages["claims.md"] = evidence.markdown(found)
     if told := theory(folder):
         pages["theory.md"] = told
     for name, text in pages.items():

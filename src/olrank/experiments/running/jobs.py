@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import resources
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,10 @@ from olrank.engine import bare
 from olrank.engine.lockstep import Progress
 from olrank.engine.measure import Curves
 from olrank.experiments.running import kept
-from olrank.experiments.running.code import checksum, reached
-from olrank.experiments.running.machine import versions
+from olrank.experiments.running.made_by import made_by
 from olrank.experiments.running.progress import Load, Reporter
 from olrank.experiments.running.simulate import rows_of, simulate_task
-from olrank.rankers import table
 from olrank.types import Fold
-
-# Code that rows follow from. What draws and writes may change while a long run waits.
-_MOVES_ROWS = (
-    "types.py",
-    "data",
-    "nets",
-    "explore",
-    "feedback",
-    "rankers",
-    "users",
-    "metrics",
-    "engine",
-    "experiments/running/simulate.py",
-    "experiments/running/lambdamart.py",
-    "experiments/paper/theory.py",
-    "experiments/paper/gap.py",
-    "experiments/paper/separation.py",
-)
-_ROWS_OF_A_TASK = ("experiments/running/simulate.py", "experiments/contest/tasks.py")
 
 
 @dataclass(frozen=True)
@@ -68,8 +46,8 @@ class Job:
     @property
     def name(self) -> str:
         """A file name that changes whenever anything does that could move its rows."""
-        made_by = _made_by(None if self.task is None else self.task.ranker)
-        whole = {"title": self.title, "made by": made_by, **self.determined_by}
+        made = made_by(None if self.task is None else self.task.ranker)
+        whole = {"title": self.title, "made by": made, **self.determined_by}
         return kept.name_for(self.title, whole)
 
 
@@ -92,28 +70,6 @@ def simulation(title: str, task: bare.Task, fold: Fold, device: str, file: str =
         task=task,
         file=file,
     )
-
-
-@cache
-def _made_by(ranker: str | None = None) -> dict[str, str]:
-    """Versions of the packages that can move a number, and a checksum of our code that can.
-
-    Of a simulation that is the code its ranker reaches: another ranker may change meanwhile.
-    """
-    root = Path(str(resources.files("olrank")))
-    if ranker is None:
-        code = checksum(root, [file for place in _MOVES_ROWS for file in _files(root / place)])
-    else:
-        starts = ["olrank.engine.bare", table.entry(ranker).factory.__module__]
-        found = reached(root, starts) | {root / place for place in _ROWS_OF_A_TASK}
-        # The table only names rankers; adding one moves no other.
-        code = checksum(root, found - {root / "rankers" / "table.py"})
-    packages = {name: told for name, told in versions().items() if name != "olrank_code"}
-    return {**packages, "code": code}
-
-
-def _files(place: Path) -> list[Path]:
-    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
 
 
 class Runner:

@@ -26,7 +26,8 @@ from olrank.experiments.rows import choice, files
 from olrank.experiments.running import kept
 from olrank.experiments.running.config import Config, DataConfig, RankerConfig, RunConfig
 from olrank.experiments.running.kept import Finished
-from olrank.experiments.running.machine import machine, versions
+from olrank.experiments.running.machine import machine
+from olrank.experiments.running.made_by import made_by
 from olrank.experiments.running.progress import Load
 from olrank.experiments.running.simulate import every_line, rows_of, simulate_task
 from olrank.types import Dataset, Fold
@@ -191,7 +192,7 @@ def file_name(part: Part, fold: Fold, data: DataConfig, device: str) -> str:
         "data": data.model_dump(mode="json", exclude={"folds"}),
         "checksums": kept.checksums(fold),
         "device": device,
-        "versions": versions(),
+        "made by": made_by(part.ranker.name, "experiments/running/parts.py"),
     }
     words = "-".join((part.ranker.title, fold.name, str(part.seeds[0])))
     return f"{kept.name_for(words, determined_by)}.parquet"
