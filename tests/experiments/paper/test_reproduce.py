@@ -178,6 +178,13 @@ def test_sets_that_were_run_otherwise_are_not_mixed(calls, later_set: Path):
     assert pl.read_parquet(out / "rows.parquet")["seed"].n_unique() == 3
 
 
+def test_a_folder_of_another_experiment_is_left_alone(calls, tmp_path: Path):
+    (tmp_path / "run.json").write_text('{"config": {"name": "default"}, "data": {"made": {}}}')
+    with pytest.raises(ConfigError, match="holds another experiment.*Give another --out"):
+        reproduce.reproduce(None, tmp_path, protocol=PROTOCOL)
+    assert not calls
+
+
 def test_an_unknown_figure_is_told(tmp_path: Path):
     with pytest.raises(ConfigError, match='no figure is called "beauty"'):
         reproduce.reproduce(None, tmp_path, figure="beauty")

@@ -48,6 +48,10 @@ def find_earlier(out: Path, names: Iterable[str], protocol: dict[str, Any]) -> E
     if not file.is_file():
         return Earlier()
     *before, last = _records(json.loads(file.read_text("utf-8")))
+    if "protocol" not in last:
+        raise ConfigError(
+            f"{out}: holds another experiment, not one of olrank reproduce. Give another --out."
+        )
     now = set(names)
     sets: set[str] = set()
     records: list[dict[str, Any]] = []
