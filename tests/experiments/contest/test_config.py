@@ -15,7 +15,7 @@ from olrank.experiments.reports import chosen as chosen_page
 from olrank.experiments.rows.files import read_rows
 from olrank.rankers import table
 
-BEST = Path(__file__).parents[3] / "experiments" / "best"
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 
 
 def complaint(text: str) -> str:
@@ -90,7 +90,7 @@ def test_every_evaluated_cell_must_be_searched():
 
 
 def test_the_committed_contest_holds_all_baselines_of_the_paper():
-    contest = read_contest(BEST / "contest.toml")
+    contest = read_contest(EXPERIMENTS / "best" / "contest.toml")
     assert len(contest.data) == 6
     assert len(contest.cells) == 3 * 2
     assert (contest.evaluate.rounds, len(contest.evaluate.seed_list)) == (5000, 30)
@@ -106,24 +106,33 @@ def test_the_committed_contest_holds_all_baselines_of_the_paper():
     assert away == {"pairrank": ["LightGBM_rank", "yahoo-shape"]}
 
 
-def test_every_stage_of_the_committed_contest_is_done_as_its_file_asks():
-    ground = Ground(read_contest(BEST / "contest.toml"), BEST)
+@pytest.mark.parametrize(("name", "missing"), [("best", []), ("second", ["robust"])])
+def test_stages_of_the_committed_contests_are_done_as_their_files_ask(name, missing):
+    folder = EXPERIMENTS / name
+    ground = Ground(read_contest(folder / "contest.toml"), folder)
     assert ground.is_done("choose")
-    assert [x for x in ("search", "evaluate", "robust", "outside") if not ground.holds(x)] == []
+    stages = ("search", "evaluate", "robust", "outside")
+    assert [x for x in stages if not ground.holds(x)] == missing
 
 
-def test_what_the_committed_contest_chose_is_what_its_rows_say():
-    committed = json.loads((BEST / "chosen.json").read_text())
-    said = {"search_sha256": checksum(BEST / "search.parquet")}
-    said |= choose(read_rows(BEST / "search.parquet"))
+@pytest.mark.parametrize("name", ["best", "second"])
+def test_what_the_committed_contests_chose_is_what_their_rows_say(name):
+    folder = EXPERIMENTS / name
+    committed = json.loads((folder / "chosen.json").read_text())
+    said = {"search_sha256": checksum(folder / "search.parquet")}
+    said |= choose(read_rows(folder / "search.parquet"))
     assert json.loads(json.dumps(said)) == committed
-    assert chosen_page.markdown(committed) == (BEST / "chosen.md").read_text()
+    assert chosen_page.markdown(committed) == (folder / "chosen.md").read_text()
 
 
-def test_the_best_preset_is_what_the_committed_contest_chose():
-    chosen = json.loads((BEST / "chosen.json").read_text())["final"]
+@pytest.mark.parametrize(("preset", "name"), [("best", "second"), ("first", "best")])
+def test_presets_are_what_the_committed_contests_chose(preset, name):
+    chosen = json.loads((EXPERIMENTS / name / "chosen.json").read_text())["final"]
     assert chosen["name"] == "olcascade"
-    best = table.make("olcascade")
-    assert best.settings["preset"] == "best"
+    made = table.make("olcascade", {"preset": preset})
     found = table.make("olcascade", chosen["settings"])
-    assert (found.ranker, found.numbers) == (best.ranker, best.numbers)
+    assert (found.ranker, found.numbers) == (made.ranker, made.numbers)
+
+
+def test_who_names_no_preset_gets_the_best():
+    assert table.make("olcascade").settings["preset"] == "best"

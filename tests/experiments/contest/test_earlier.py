@@ -12,6 +12,7 @@ from olrank.cli import app
 from olrank.errors import ConfigError
 from olrank.experiments.contest.config import parse_contest, read_contest, rivals_folder
 from olrank.experiments.contest.contest import run
+from olrank.experiments.reports.verdicts import BEST, LEFT_OUT
 
 OTHERS = CONTEST.replace("learning_rate = [0.2, 0.3]", "learning_rate = [0.25, 0.35]")
 ROWS = ("search", "rows", "curves", "queries", "robust")
@@ -38,6 +39,24 @@ def test_rows_are_those_of_running_everybody(arithmetic, tmp_path):
         assert said["rivals"] == "first"
         assert len(said["rivals_sha256"]) == 64
         assert "rivals" not in json.loads((whole / f"{record}.json").read_text())
+
+
+def test_the_final_preset_can_stay_away(arithmetic, tmp_path):
+    finished(tmp_path / "first")
+    text = OTHERS.replace("name = ", "final = false\nname = ", 1)
+    with_it, without = tmp_path / "with", tmp_path / "without"
+    for _ in STAGES:
+        run(ground(with_it, OTHERS, rivals=tmp_path / "first"))
+        run(ground(without, text, rivals=tmp_path / "first"))
+    for name in ("rows", "curves", "queries", "robust"):
+        both = [pl.read_parquet(folder / f"{name}.parquet") for folder in (with_it, without)]
+        rest = both[0].filter(pl.col("ranker") != BEST)
+        assert rest.height < both[0].height
+        assert_frame_equal(rest, both[1], check_row_order=False)
+    said = (without / "table.md").read_text()
+    assert f"**{LEFT_OUT}**" in said
+    assert f"**{BEST}**" not in said
+    assert not ground(without, OTHERS).holds("evaluate")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +115,8 @@ def test_a_config_names_the_contest_that_it_takes_rivals_from(tmp_path):
     differing = {key for key in whole if whole[key] != later[key]}
     assert differing == {"name", "rivals_of"}
     assert rivals_folder(parse_contest(OTHERS), file) is None
+    file.write_text(text.replace("[[candidate]]", "final = false\n[[candidate]]", 1))
+    assert not read_contest(file).final
     file.write_text(text + "[evaluate]\nseeds = 4\n")
     with pytest.raises(ConfigError, match="evaluate: asked as in"):
         read_contest(file)

@@ -40,7 +40,7 @@ def has_choice(ranker: RankerConfig) -> bool:
 
 
 def evaluated(contest: Contest, chosen: Mapping[str, Any], dataset: str) -> list[Entrant]:
-    """The contest on one data set: tuned baselines, references, and both winners."""
+    """The contest on one data set: tuned baselines, references, and the winners."""
     return [
         one
         for user, stop in product(contest.evaluate.users, contest.evaluate.stop)
@@ -86,7 +86,10 @@ def _field(
     for role, ranker in _to_show(contest, dataset):
         settings, label = _settings(ranker, chosen["tuned"], dataset, tuned_at)
         yield Entrant(role, ranker.title, ranker.name, settings, label, user, stop, condition)
-    for title, winner in ((LEFT_OUT, chosen["left_out"][dataset]), (BEST, chosen["final"])):
+    winners = {LEFT_OUT: chosen["left_out"][dataset]}
+    if contest.final:
+        winners[BEST] = chosen["final"]
+    for title, winner in winners.items():
         label = f"{winner['ranker']} {winner['label']}".strip()
         yield Entrant(
             "best", title, winner["name"], winner["settings"], label, user, stop, condition

@@ -61,6 +61,8 @@ class Ground:
         if stage == "search":
             searched = [one for one in self.contest.reference if has_choice(one)]
             whole["reference"] = [one.model_dump(mode="json") for one in searched]
+        elif not self.contest.final:
+            measured["final"] = False
         return {name: whole[name] for name in ("data", "baseline", *_ASKED[stage])} | measured
 
     def record(self, stage: str) -> dict[str, Any] | None:

@@ -66,7 +66,11 @@ def _find(folder: Path, checksums: tuple[str, ...]) -> Found:
     return Found(
         rows,
         resampled,
-        {ours: verdicts.compare(rows, resampled, ours) for ours in (LEFT_OUT, BEST)},
+        {
+            ours: verdicts.compare(rows, resampled, ours)
+            for ours in (LEFT_OUT, BEST)
+            if ours in rows["ranker"]
+        },
         files.read_rows(other) if other.is_file() else None,
         {} if outside is None else beside.outside_means(outside),
     )

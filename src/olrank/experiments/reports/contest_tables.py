@@ -12,7 +12,7 @@ import polars as pl
 from olrank.experiments.reports import beside, verdicts
 from olrank.experiments.reports.markup import head, row, short
 from olrank.experiments.reports.resampling import N_RESAMPLES, Floats, Who
-from olrank.experiments.reports.verdicts import BEST, LEFT_OUT, LEVEL, MARGIN
+from olrank.experiments.reports.verdicts import LEFT_OUT, LEVEL, MARGIN
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Found:
     Attributes:
         rows: of the evaluation.
         resampled: its offline means over resampled queries.
-        compared: `verdicts.compare` of the winner that did not know the set, and of the final one.
+        compared: `verdicts.compare` of the winner that did not know the set, and, where it
+            was shown, of the final one.
         robust: rows under other conditions, or None.
         outside: means of skylines that are not among the rows; see `beside.Outside`.
     """
@@ -36,7 +37,7 @@ class Found:
 
 def _verdict(found: Found) -> list[str]:
     lines = []
-    for ours in (LEFT_OUT, BEST):
+    for ours in found.compared:
         cells = verdicts.by_cell(found.compared[ours])
         n = len(cells)
         counts = {x: int(cells[x].sum()) for x in ("passes", "online_passes", "offline_passes")}
@@ -136,7 +137,7 @@ def _absent(found: Found) -> list[str]:
 
 def _rivals(found: Found) -> list[str]:
     lines = []
-    for ours in (LEFT_OUT, BEST):
+    for ours in found.compared:
         lines += [f"### {ours} against each of the others", ""]
         lines += head(
             "rival", "online, mean over cells", "offline, mean over cells", "lower bound",
