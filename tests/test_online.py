@@ -32,6 +32,17 @@ def live_with(one, n, seed=0):
     return served
 
 
+def test_a_saved_ranker_keeps_the_settings_of_a_preset_that_changes(tmp_path, monkeypatch):
+    presets = table.entry("olranknet").presets
+    one = ranker()
+    live_with(one, 3)
+    one.save(tmp_path / "saved")
+    first = next(iter(presets))
+    monkeypatch.setitem(presets, first, {**presets[first], "depth": 3, "alpha": 9.0})
+    other = olrank.OnlineRanker.load(tmp_path / "saved")
+    assert live_with(other, 3, seed=1) == live_with(one, 3, seed=1)
+
+
 @pytest.mark.parametrize("name", LIVE)
 def test_a_loaded_ranker_goes_on_exactly_as_the_saved_one(name, tmp_path: Path):
     one = ranker(name)

@@ -88,7 +88,8 @@ class OnlineRanker:
             "ranker": ranker,
             "n_features": n_features,
             "k": k,
-            "settings": dict(settings or {}),
+            # All in force: what a preset means may change after the ranker was saved.
+            "settings": {name: value for name, value in made.settings.items() if name != "k"},
             "normalise": normalise,
             "seed": seed,
         }
