@@ -141,10 +141,16 @@ def _whole(found: dict[str, Any]) -> list[str]:
     return [*lines, ""]
 
 
+def _named(found: dict[str, Any]) -> str:
+    """The ranker, and its settings where any were given."""
+    given = ", ".join(f"{name} = {value}" for name, value in found["settings"].items())
+    return f"{found['ranker']} ({given})" if given else str(found["ranker"])
+
+
 def _load(found: dict[str, Any]) -> list[str]:
     lines = [
         "## The service under load", "",
-        f"The ranker is {found['ranker']}; {found['cores']} cores for generator, HTTP process and "
+        f"The ranker is {_named(found)}; {found['cores']} cores for generator, HTTP process and "
         "learner; open loop; each ranking "
         f"of {found['candidates']} candidates x {found['features']} features is followed by its "
         "feedback. A rate holds with p99 of at most 50 ms for rankings and 25 ms for feedback and "
