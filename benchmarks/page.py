@@ -158,6 +158,7 @@ def _load(found: dict[str, Any]) -> list[str]:
         "may take a little less or more; one that cannot hold any more ends early. Stolen is what "
         "the host gave to other machines; calm p99 is that of the rankings (their share in "
         "brackets) of seconds in which it gave them next to nothing.", "",
+        *([found["note"], ""] if "note" in found else []),
     ]  # fmt: skip
     lines += table_head(
         "a second", "for", "learning", "rank p50, p99", "feedback p50, p99", "calm p99",

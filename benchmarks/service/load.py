@@ -305,8 +305,8 @@ class Service:
 
     def settle(self) -> None:
         """Wait until the learner has nothing left to do."""
-        last = -1
-        while (now := self.client.ranker("load")["n_trained"]) != last:
+        last = 0  # before the first, it compiles
+        while (now := self.client.ranker("load")["n_trained"]) != last or not now:
             last = now
             time.sleep(1.0)
 
@@ -370,7 +370,9 @@ def main(arguments: Any) -> int:
         service = Service(Path(place) / "data", arguments.settings)
         try:
             about = service.client.ranker("load")
-            asyncio.run(load(service, 5, 5, True))  # warm caches
+            for _ in range(2):  # warm caches; then the gauge of lag forgets what compiling took
+                asyncio.run(load(service, 5, 5, True))
+                service.settle()
             tried = try_rates(service, sorted(arguments.rates), arguments.trial)
             held_briefly = [run.rate for run in tried if run.holds()]
             held = hold(service, held_briefly[::-1], arguments.seconds) if held_briefly else []
