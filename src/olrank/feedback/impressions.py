@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from olrank.feedback import cascade, pairs
+from olrank.feedback import history as ring
+from olrank.feedback.doubt import Doubt
 from olrank.types import Array, Impression
 
 
@@ -23,6 +25,7 @@ class Memory(NamedTuple):
         worth: of an impression as evidence about new documents; 1 when none has come back.
         habits: of the users, as far as is known.
         experts: that are weighed; () where there are none.
+        doubt: whether all this still holds; () where nobody asks.
     """
 
     rows: Array
@@ -33,6 +36,7 @@ class Memory(NamedTuple):
     worth: Array
     habits: cascade.Habits
     experts: Any = ()
+    doubt: Any = ()
 
 
 class Batch(NamedTuple):
@@ -45,8 +49,8 @@ class Batch(NamedTuple):
     habits: cascade.Habits
 
 
-def empty(capacity: int, k: int, known: Any = ()) -> Memory:
-    """Nothing remembered yet; with these experts, or without any."""
+def empty(capacity: int, k: int, known: Any = (), doubt: Any = ()) -> Memory:
+    """Nothing remembered yet; with these experts and this doubt, or without any."""
     dtype = jnp.result_type(float)
     size = (capacity, k)
     return Memory(
@@ -58,7 +62,17 @@ def empty(capacity: int, k: int, known: Any = ()) -> Memory:
         worth=jnp.ones((), dtype),
         habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
         experts=known,
+        doubt=doubt,
     )
+
+
+def held(memory: Memory) -> ring.Window:
+    """The impressions that are still remembered, but for those that are to be forgotten."""
+    window = ring.impressions_held(memory)
+    if isinstance(memory.doubt, Doubt):
+        first = jnp.maximum(window.first, memory.doubt.first)
+        window = ring.Window(first, memory.n_impressions - first)
+    return window
 
 
 def with_impression(

@@ -55,6 +55,7 @@ class Numbers(NamedTuple):
         trust: in judgements on experts, where there are any; with 0 all weigh the same.
         novelty: where there are experts, the power of a document's share (feedback.documents) that
             it teaches them with: 0 for every read alike, 1 for all reads of one like one look.
+        doubt: nats that speak against what was learned before it is forgotten, where it can be.
     """
 
     alpha: Any = 0.1
@@ -74,6 +75,7 @@ class Numbers(NamedTuple):
     level_prior: Any = 1.0
     trust: Any = 1.0
     novelty: Any = 1.0
+    doubt: Any = 20.0
 
 
 class Design(NamedTuple):

@@ -35,6 +35,11 @@ own effects follow all lists.
 With a `recency` of 1 or more what came lately counts more, in what is replayed and in how experts
 are judged: each round by its number, to that power. Users change; and as the powers are of numbers,
 not of ages, a long history still counts for more than a short one.
+
+With `forgets`, a change that is too sudden for that is noticed (feedback.doubt): when more than
+`doubt` nats speak against what was learned, the ranker starts anew from the impressions that came
+since they began to. Nothing else is kept but the users' habits. So it does after its scores came to
+nothing (NaN).
 """
 
 from __future__ import annotations
@@ -47,9 +52,10 @@ import jax
 import jax.numpy as jnp
 
 from olrank.errors import ConfigError, unknown_name
-from olrank.feedback import cascade, documents, experts, pairs
+from olrank.explore import confidence as conf
+from olrank.feedback import cascade, documents, doubt, experts, pairs
 from olrank.feedback import history as ring
-from olrank.feedback.impressions import Batch, Memory, empty, gather, with_impression
+from olrank.feedback.impressions import Batch, Memory, empty, gather, held, with_impression
 from olrank.rankers import certainty, descent, explorer, weighed
 from olrank.rankers.entry import Entry
 from olrank.rankers.olranknet import fit_by_descent
@@ -65,8 +71,8 @@ class Design(NamedTuple):
 
     `history_batch` counts impressions. `documents` is the size of the table of documents' own
     effects (feedback.documents); none are kept when None. Their variance is "given" by effect_prior
-    or "estimated". `within_lists`, `level` ("mean" or "fitted") and `experts` are explained above;
-    `panel` says which experts there are (feedback.experts.PANELS).
+    or "estimated". `panel` says which experts there are (feedback.experts.PANELS); the rest is
+    explained above, `level` being "mean" or "fitted".
     """
 
     k: int = 10
@@ -94,6 +100,7 @@ class Design(NamedTuple):
     level: str = "mean"
     experts: bool = False
     panel: str = "first"
+    forgets: bool = False
 
 
 def olcascade(design: Design) -> Ranker:
@@ -137,6 +144,18 @@ def olcascade(design: Design) -> Ranker:
             learn_key = jax.random.fold_in(key, 1)
             loss = taught(state)
             memory = weighed.learn(design, loss, learn_key, state, memory, impression, rows)
+        if design.forgets:
+            memory = memory._replace(
+                doubt=doubt.after(
+                    memory.doubt,
+                    scores,
+                    clicks,
+                    seen,
+                    memory.habits,
+                    state.numbers.level_prior,
+                    memory.n_impressions,
+                )
+            )
         read = cascade.p_read(scores, clicks, seen, memory.habits)
         p = jax.nn.sigmoid(scores + memory.habits.bias)
         curvatures = read * p * (1.0 - p)
@@ -150,13 +169,67 @@ def olcascade(design: Design) -> Ranker:
             memory = memory._replace(worth=documents.worth(known))
         return explorer.Lesson(memory, lambda g: _centred(g, weights), weights, known)
 
-    return explorer.explorer(design, net, fit, lesson, partial(_nothing, design))
+    ranker = explorer.explorer(design, net, fit, lesson, partial(_nothing, design))
+    return _forgetting(design, ranker) if design.forgets else ranker
+
+
+def _forgetting(design: Design, ranker: Ranker) -> Ranker:
+    """The same, but that it starts anew when too much speaks against what it has learned."""
+
+    def learn(
+        state: explorer.State, key: Key, impression: Impression, rows: Rows
+    ) -> explorer.State:
+        state = ranker.learn(state, key, impression, rows)
+        alarm = state.history.doubt.nats > state.numbers.doubt
+        # What is the same in both costs nothing: the compiler sees it.
+        found: explorer.State = jax.tree.map(
+            lambda new, old: jnp.where(alarm, new, old), _anew(design, state), state
+        )
+        return found
+
+    return ranker._replace(learn=learn)
+
+
+def _anew(design: Design, state: explorer.State) -> explorer.State:
+    """Nothing learned, but what is remembered from where doubt arose, and habits."""
+    memory, numbers = state.history, state.numbers
+    zeros = partial(jax.tree.map, jnp.zeros_like)
+    known = memory.experts
+    if known != ():
+        known = zeros(known)._replace(steepness=known.steepness)
+    memory = memory._replace(
+        worth=jnp.ones_like(memory.worth),
+        habits=_finite(memory.habits, cascade.FIRST_GUESS),
+        experts=known,
+        doubt=doubt.forgotten(memory.doubt, memory.n_impressions),
+    )
+    table = state.documents
+    return state._replace(
+        theta=state.theta_0,
+        last=() if state.last == () else state.theta_0,
+        confidence=conf.kind(design.confidence).init(state.confidence.A.shape[0], numbers.prior),
+        history=memory,
+        documents=() if table == () else zeros(table)._replace(prior=numbers.effect_prior),
+        spread=_finite(state.spread, zeros(state.spread)),
+    )
+
+
+def _finite(values: PyTree, otherwise: PyTree) -> PyTree:
+    """The values, but for those that are no numbers."""
+    return jax.tree.map(
+        lambda value, other: jnp.where(jnp.isfinite(value), value, other), values, otherwise
+    )
 
 
 def _check(design: Design) -> None:
     for name, known in (("effect_variance", ("given", "estimated")), ("level", tuple(_PLACES))):
         if getattr(design, name) not in known:
             raise unknown_name(name.replace("_", " "), getattr(design, name), known)
+    if design.forgets and design.confidence == "full":
+        raise ConfigError(
+            'forgets: it goes with confidence = "diagonal" only. Leave forgets out, or keep the '
+            "diagonal."
+        )
     if design.level == "fitted" and not design.within_lists:
         raise ConfigError(
             'level: "fitted" goes with within_lists = true; else levels are compared, not fitted.'
@@ -176,12 +249,12 @@ def _nothing(design: Design, n_features: int) -> Memory:
         net = choose_net(design)
         theta = jax.eval_shape(lambda key: net.init(key, n_features), jax.random.key(0))
         known = experts.empty(n_features, experts.PANELS[design.panel], theta[1].thetas)
-    return empty(design.history, design.k, known)
+    return empty(design.history, design.k, known, doubt.none() if design.forgets else ())
 
 
 def _habits(key: Key, memory: Memory, score: Any) -> cascade.Habits:
     """Habits a little nearer to where a batch of the history would put them."""
-    batch = gather(memory, ring.sample(key, ring.impressions_held(memory), _HABIT_BATCH))
+    batch = gather(memory, ring.sample(key, held(memory), _HABIT_BATCH))
     scores = score(batch.rows, batch.seen)
     better = cascade.improved(scores, batch.clicks, batch.seen, memory.habits)
     return cascade.Habits(
@@ -248,10 +321,10 @@ def _loss(scores: Array, batch: Batch, keep: Array) -> tuple[Array, Array]:
 
 
 CASCADE = descent.Objective(
-    held=ring.impressions_held,
+    held=held,
     gather=gather,
     loss=_cascade_loss,
-    n_pairs=lambda memory: ring.impressions_held(memory).n * memory.worth,
+    n_pairs=lambda memory: held(memory).n * memory.worth,
 )
 
 _DOCUMENTS: dict[str, Any] = {
