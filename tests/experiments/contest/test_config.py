@@ -115,7 +115,14 @@ def test_stages_of_the_committed_contests_are_done_as_their_files_ask(name):
     assert [x for x in stages if not ground.holds(x)] == []
 
 
-@pytest.mark.parametrize("name", ["best", "second"])
+def test_the_third_contest_has_chosen_as_its_file_asks():
+    folder = EXPERIMENTS / "third"
+    ground = Ground(read_contest(folder / "contest.toml"), folder)
+    assert ground.is_done("choose")
+    assert ground.holds("search")
+
+
+@pytest.mark.parametrize("name", ["best", "second", "third"])
 def test_what_the_committed_contests_chose_is_what_their_rows_say(name):
     folder = EXPERIMENTS / name
     committed = json.loads((folder / "chosen.json").read_text())
@@ -125,7 +132,9 @@ def test_what_the_committed_contests_chose_is_what_their_rows_say(name):
     assert chosen_page.markdown(committed) == (folder / "chosen.md").read_text()
 
 
-@pytest.mark.parametrize(("preset", "name"), [("best", "second"), ("first", "best")])
+@pytest.mark.parametrize(
+    ("preset", "name"), [("best", "second"), ("first", "best"), ("third", "third")]
+)
 def test_presets_are_what_the_committed_contests_chose(preset, name):
     chosen = json.loads((EXPERIMENTS / name / "chosen.json").read_text())["final"]
     assert chosen["name"] == "olcascade"
