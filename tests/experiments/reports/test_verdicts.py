@@ -184,6 +184,22 @@ def test_the_way_is_measured_to_the_better_skyline(skyline, outside, better, dis
     assert (line["low"], line["high"]) == pytest.approx((0.05 / distance, 0.05 / distance))
 
 
+def test_who_keeps_up_is_counted_by_the_lower_bound_against_every_baseline():
+    offline = {LEFT_OUT: [0.65], "a": [0.6], "b": [0.64]}
+    made = rows(offline, {name: [1] for name in offline})
+    other = made.with_columns(user=pl.lit("informational"))
+    resampled = drawn(ours=[0.65, 0.66], a=[0.6, 0.6], b=[0.648, 0.662])
+    here = resampled["set"]
+    # Informational users: behind b by .006 in one of two resamples, nearly all of which count.
+    here |= {(x, "informational", y): values for (x, _, y), values in here.items()}
+    here["b", "informational", "clicked"] = np.array([0.648, 0.667])
+    here["labels", "-", "-"] = np.array([0.7, 0.6])
+    both = pl.concat([made, other])
+    assert beside.keeps_up(both, resampled, LEFT_OUT) == (1, 2)
+    assert beside.keeps_up(both, resampled, "labels") == (0, 2)
+    assert beside.keeps_up(made, resampled, LEFT_OUT) == (1, 1)
+
+
 def test_no_skyline_or_none_with_room_has_no_line():
     assert way(None, {}).is_empty()
     assert way(0.61, {"labels": 0.615}).is_empty()

@@ -15,6 +15,7 @@ from olrank.experiments.reports.resampling import Floats, Who
 from olrank.experiments.reports.verdicts import (
     LEFT_OUT,
     LEVEL,
+    MARGIN,
     ONLINE,
     cells_of,
     drawn_of,
@@ -90,6 +91,34 @@ def closed(
     schema = dict.fromkeys(("dataset", "user", "stop", "best", "skyline"), pl.String)
     numbers = dict.fromkeys(("distance", "share", "low", "high"), pl.Float64)
     return pl.DataFrame(lines, {**schema, **numbers})
+
+
+def keeps_up(
+    rows: pl.DataFrame, resampled: Mapping[str, Mapping[Who, Floats]], who: str
+) -> tuple[int, int]:
+    """In how many cells someone's lower bound lies above the margin against every baseline.
+
+    The bound alone, without the test over seeds: who is outside has none.
+
+    Args:
+        rows: of an evaluation.
+        resampled: of the same, with who is outside.
+        who: among the rows, or outside.
+
+    Returns:
+        That number, and the number of cells where they are.
+    """
+    n, n_cells = 0, 0
+    for cell in cells_of(rows):
+        drawn = resampled[cell.dataset]
+        own = drawn.get((who, "-", "-"), drawn.get((who, cell.user, cell.stop)))
+        if own is None:
+            continue
+        n_cells += 1
+        rivals = rows.filter(role="baseline", **cell._asdict())["ranker"].unique()
+        bounds = [np.quantile(own - drawn_of(drawn, rival, cell), LEVEL) for rival in rivals]
+        n += int(min(bounds) > -MARGIN)
+    return n, n_cells
 
 
 def _better(
