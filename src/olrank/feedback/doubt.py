@@ -5,9 +5,10 @@ it for as long again as it has learned. So each list is explained twice before i
 by the scores that it was drawn with, and by none, as if all its documents were alike. What the
 second explains better, in nats, is summed up; the sum does not fall below 0, and where it last was
 0 is remembered (the CUSUM of Page 1954). While what was learned holds, the sum is driven to 0 by
-every list, and it is a rare thing that it gets far: exp(n) lists go by, on average, before it gets
-n nats too high by chance. When it does get there, what came before the sum began to rise is no
-longer what users want.
+every list, and it is a rare thing that it gets far: where scores foretell as they say they do,
+exp(n) lists go by, on average, before it gets n nats too high by chance. When it does get there,
+what came before the sum began to rise is no longer what users want, or never was: scores that were
+learned from noise and are too sure of themselves are given up as well.
 
 One list says no more than a bound either way, so that no single one can raise an alarm. Scores that
 are no numbers any more explain nothing, and are doubted as much as one list allows.

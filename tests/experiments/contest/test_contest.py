@@ -255,6 +255,24 @@ def test_a_page_holds_the_verdict_of_the_rows_and_lists_what_fails(arithmetic, t
     assert "+0.200 (+0.200 to +0.200)" in table
 
 
+def test_other_conditions_can_be_reported_before_the_evaluation(arithmetic, tmp_path):
+    for stage in ("search", "choose", "robust", "report"):
+        run(ground(tmp_path), stage)
+    table = (tmp_path / "table.md").read_text()
+    assert not (tmp_path / "rows.parquet").exists()
+    assert table.count("\n## ") == 1
+    assert "## Other conditions" in table
+    # The arithmetic is as much ahead under every condition, online and offline.
+    assert "| taste | 2 of 2 | 2 of 2 |" in table
+    assert fill("{{contest robust}}", tmp_path) in table
+    with pytest.raises(DataError, match=r"rows\.parquet: not there"):
+        fill("{{contest verdict}}", tmp_path)
+    file = tmp_path / "chosen.json"
+    file.write_text(file.read_text().replace("0.3", "0.30"))
+    with pytest.raises(DataError, match="has changed since the test parts were opened"):
+        fill("{{contest robust}}", tmp_path)
+
+
 def test_stages_run_on_a_bare_machine_and_queries_average_to_the_rows(tmp_path):
     """The engine itself, once."""
     text, jobs, there = small_files(tmp_path), tmp_path / "jobs", tmp_path / "there"

@@ -91,7 +91,8 @@ def test_a_place_that_cannot_be_filled_is_told(experiment: Path, place, error, t
 
 
 def test_every_committed_experiment_with_rows_has_one_text_and_a_page():
-    folders = [rows.parent for rows in sorted((ROOT / "experiments").glob("*/rows.parquet"))]
+    rows = [(ROOT / "experiments").glob(f"*/{name}.parquet") for name in ("rows", "robust")]
+    folders = sorted({file.parent for files in rows for file in files})
     assert folders
     for folder in folders:
         assert (folder / "page.md").is_file()

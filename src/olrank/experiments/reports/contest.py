@@ -1,6 +1,7 @@
 """A contest's report, from its rows alone: table.md, chosen.md and the figure.
 
-A report is refused when chosen.json is not the choice that the test parts were opened with.
+A report is refused when chosen.json is not the choice that the test parts were opened with. Other
+conditions may have run before the evaluation; the report is then of them alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import polars as pl
 
 from olrank.errors import DataError, unknown_name
 from olrank.experiments.reports import beside, chosen, verdicts
-from olrank.experiments.reports.contest_tables import PARTS, Found
+from olrank.experiments.reports.contest_tables import PARTS, Found, robust
 from olrank.experiments.reports.resampling import resample
 from olrank.experiments.reports.verdicts import BEST, LEFT_OUT, MARGIN
 from olrank.experiments.rows import files
@@ -48,21 +49,12 @@ def find(folder: Path) -> Found:
 
 @cache
 def _find(folder: Path, checksums: tuple[str, ...]) -> Found:
-    for record in ("run.json", "robust.json", "outside.json"):
-        file = folder / record
-        if not file.is_file():
-            continue
-        if json.loads(file.read_text("utf-8"))["chosen_sha256"] != checksums[0]:
-            raise DataError(
-                f"{folder / 'chosen.json'}: has changed since the test parts were opened "
-                f"({record}). What it says now is not what was measured; put it back."
-            )
+    _check_choice(folder, checksums[0])
     rows = files.read_rows(folder)
     metric = verdicts.offline_metric(rows)
     units = verdicts.last_values(rows).filter(metric=metric)
     outside = _outside(folder)
     resampled = resample(pl.read_parquet(folder / "queries.parquet"), units, outside=outside)
-    other = folder / "robust.parquet"
     return Found(
         rows,
         resampled,
@@ -71,9 +63,26 @@ def _find(folder: Path, checksums: tuple[str, ...]) -> Found:
             for ours in (LEFT_OUT, BEST)
             if ours in rows["ranker"]
         },
-        files.read_rows(other) if other.is_file() else None,
+        _robust_rows(folder),
         {} if outside is None else beside.outside_means(outside),
     )
+
+
+def _check_choice(folder: Path, checksum: str) -> None:
+    for record in ("run.json", "robust.json", "outside.json"):
+        file = folder / record
+        if not file.is_file():
+            continue
+        if json.loads(file.read_text("utf-8"))["chosen_sha256"] != checksum:
+            raise DataError(
+                f"{folder / 'chosen.json'}: has changed since the test parts were opened "
+                f"({record}). What it says now is not what was measured; put it back."
+            )
+
+
+def _robust_rows(folder: Path) -> pl.DataFrame | None:
+    file = folder / "robust.parquet"
+    return files.read_rows(file) if file.is_file() else None
 
 
 def _outside(folder: Path) -> pl.DataFrame | None:
@@ -91,14 +100,15 @@ def _checksum(file: Path) -> str:
 
 
 def write(folder: Path) -> list[Path]:
-    """The tables and the figure of a contest."""
+    """The tables of a contest, and the figure where it was evaluated."""
     files.write_text(text(folder), folder / "table.md")
-    return [folder / "table.md", *draw(folder)]
+    return [folder / "table.md", *(draw(folder) if _evaluated(folder) else [])]
 
 
 def text(folder: Path) -> str:
     """All tables, as table.md holds them."""
-    parts = [f"## {_TITLES[name]}\n\n{part(folder, name)}" for name in PARTS]
+    names = PARTS if _evaluated(folder) else ("robust",)
+    parts = [f"## {_TITLES[name]}\n\n{part(folder, name)}" for name in names]
     return "\n\n".join([f"# {folder.resolve().name}", *parts]) + "\n"
 
 
@@ -114,4 +124,12 @@ def part(folder: Path, name: str) -> str:
         return chosen.markdown(json.loads((folder / "chosen.json").read_text("utf-8"))).strip()
     if name not in PARTS:
         raise unknown_name("part", name, [*PARTS, "chosen"])
+    if name == "robust":  # needs no evaluation
+        _check_choice(folder, _checksum(folder / "chosen.json"))
+        return "\n".join(robust(_robust_rows(folder))).strip()
     return "\n".join(PARTS[name](find(folder))).strip()
+
+
+def _evaluated(folder: Path) -> bool:
+    """Whether there are other rows than those of other conditions."""
+    return (folder / "rows.parquet").is_file() or not (folder / "robust.parquet").is_file()

@@ -197,10 +197,11 @@ def _labelled(found: Found) -> list[str]:
     return lines
 
 
-def _robust(found: Found) -> list[str]:
-    if found.robust is None:
+def robust(rows: pl.DataFrame | None) -> list[str]:
+    """What came of other conditions, from their rows alone; they can run before the rest."""
+    if rows is None:
         return ["No other conditions were run."]
-    lines = beside.robust(found.robust).filter(role="baseline")
+    lines = beside.robust(rows).filter(role="baseline")
     told = head(
         "condition", "rival", "metric", "mean difference", "lowest bound", "where", "passes"
     )
@@ -215,11 +216,22 @@ def _robust(found: Found) -> list[str]:
     return [
         *told,
         "",
+        *_robust_counts(lines),
+        "",
         f"Of {LEFT_OUT}, relative to the rival's value; a cell passes when the one-sided 95% bound "
         f"lies above {beside.COLLAPSE:.0%}. Baselines keep the settings tuned in the nearest cell "
         "of the search: a user who was tuned for is its own nearest, one with flipped clicks that "
         "without, the position-based one the perfect one, the near-random one the informational.",
     ]
+
+
+def _robust_counts(lines: pl.DataFrame) -> list[str]:
+    """How many comparisons of each condition pass, against all rivals together."""
+    told = head("condition", "online", "offline")
+    for (condition,), part_ in lines.group_by("condition", maintain_order=True):
+        passes = [part_.filter(metric=metric)["passes"] for metric in ("online", "offline")]
+        told.append(row(str(condition), *(f"{int(p.sum())} of {len(p)}" for p in passes)))
+    return told
 
 
 def _all(found: Found) -> list[str]:
@@ -284,7 +296,7 @@ PARTS: dict[str, Callable[[Found], list[str]]] = {
     "cells": _cells,
     "rivals": _rivals,
     "closed": _closed,
-    "robust": _robust,
+    "robust": lambda found: robust(found.robust),
     "means": _means,
     "all": _all,
 }

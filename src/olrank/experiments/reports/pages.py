@@ -65,7 +65,7 @@ def _all(experiments: Path, docs: Path) -> dict[Path, bytes]:
     index = ["# Experiments", "", "One page a question, written by `olrank pages` from rows.", ""]
     for template in sorted(experiments.glob("*/page.md")):
         folder = template.parent
-        if not (folder / "rows.parquet").is_file():
+        if not any((folder / name).is_file() for name in ("rows.parquet", "robust.parquet")):
             continue
         text = fill(template.read_text("utf-8"), folder, template)
         found[docs / f"{folder.name}.md"] = text.encode()
