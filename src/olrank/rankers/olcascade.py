@@ -342,8 +342,7 @@ _DOCUMENTS: dict[str, Any] = {
 _EXPERTS = {**_DOCUMENTS, "documents": 32_768, "pull": 1000.0, "experts": True}
 
 # Chosen on validation data, the same for every data set and user: by experiments/best at first, and
-# since then by experiments/second; with forgetting by experiments/third, which has not met all test
-# parts with the usual users yet.
+# since then by experiments/second; with forgetting by experiments/third.
 _FIRST = {**_EXPERTS, "alpha": 0.2, "effect_prior": 2.0, "trust": 1.0, "novelty": 1.0}
 _BEST = {
     **_FIRST,
