@@ -97,8 +97,8 @@ def test_many_reads_end_near_the_best_effect_of_the_mixed_model():
 
 def test_places_and_fingerprints_are_spread_evenly():
     x = jax.random.uniform(jax.random.key(2), (4096, 7))
-    places, prints = documents._where(x, 256)
-    counts = np.bincount(np.asarray(places), minlength=256)
+    starts, prints = np.asarray(documents._hashes(x)).T
+    counts = np.bincount(starts % 256, minlength=256)
     assert 60 < np.sum((counts - 16.0) ** 2 / 16.0) / 256 * 100 < 140  # chi-square / freedom
     assert len(np.unique(prints)) > 4090
 
@@ -160,3 +160,31 @@ def test_a_mark_is_of_the_documents_and_not_of_their_order_or_padding():
     marks = {int(documents.mark(X[i : i + 1], jnp.ones(1, bool))) for i in range(X.shape[0])}
     assert len(marks) == X.shape[0]
     assert min(marks) == mark
+
+
+def test_a_table_that_is_half_full_has_lost_nearly_nobody():
+    x = jax.random.uniform(jax.random.key(3), (512, 3))
+    table, one = documents.empty(1024, 2.0), jnp.ones(1)
+
+    def read(table, features):
+        return documents.learn(table, features[None], one, 0.25 * one, one), None
+
+    table, _ = jax.lax.scan(read, table, x)
+    known = documents.look_up(table, x).reads
+    # With one place for each it would be a fifth of them.
+    assert int(jnp.sum(known == 0)) < 0.005 * 512
+
+
+def test_who_has_a_place_keeps_it_and_newcomers_take_free_ones_first():
+    table = jnp.zeros(8, jnp.uint32).at[jnp.array([2, 3])].set(jnp.array([11, 12], jnp.uint32))
+    starts, prints = jnp.full(3, 2, jnp.uint32), jnp.array([12, 11, 13], jnp.uint32)
+    found, known = documents.places(table, starts, prints)
+    # Their places are 2, 2 + 13, ..., and so on, modulo 8.
+    np.testing.assert_array_equal(found, [(2 + 13 * 5) % 8, 2, (2 + 13) % 8])
+    np.testing.assert_array_equal(known, [True, True, False])
+    full = jnp.arange(20, 28, dtype=jnp.uint32)
+    found, known = documents.places(full, starts, prints)
+    np.testing.assert_array_equal(found, [2, 2, 2])
+    np.testing.assert_array_equal(known, [False] * 3)
+    last, _ = documents.places(table, jnp.array([7], jnp.uint32), jnp.array([5], jnp.uint32))
+    np.testing.assert_array_equal(last, [7])

@@ -17,8 +17,8 @@ s_i + c_i b_i: then effects follow at once when the variance is thought to be an
 estimated (`estimated`): users whose clicks say little give effects that are mostly noise, and what
 is noise must be held back more.
 
-They lie in a table of fixed size. A document's features, bit by bit, say where it lies and what its
-fingerprint is; a document that finds another one in its place takes the place over.
+They lie in a table of fixed size. A document's features, bit by bit, say where it may lie and what
+its fingerprint is; a document that finds others in all of its few places takes one over.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import numpy.typing as npt
 from olrank.types import Array
 
 _NOBODY = np.uint32(0xFFFFFFFF)  # no fingerprint is higher
+_PLACES = 8  # that a fingerprint may take: with one, a table half full loses a fifth
 _GUESS_WORTH = 20.0  # known documents that the first guess of their variance weighs as much as
 
 
@@ -80,8 +81,7 @@ def empty(size: int, prior: Array) -> Documents:
 
 def look_up(documents: Documents, features: Array) -> Known:
     """What is known of the documents with these features [n, n_features]."""
-    places, prints = _where(features, documents.evidence.shape[0])
-    found = documents.fingerprints[places] == prints
+    places, found, _ = _where(documents, features)
     columns = (documents.evidence, documents.precisions, documents.reads)
     evidence, precisions, reads = (jnp.where(found, column[places], 0.0) for column in columns)
     whole = documents.prior + precisions
@@ -95,8 +95,33 @@ def mark(features: Array, counted: Array) -> Array:
         features: [n, n_features] of the documents.
         counted: [n] bool, those that there are.
     """
-    _, prints = _where(features, 1)
-    return jnp.min(prints, where=counted, initial=_NOBODY)
+    return jnp.min(fingerprints(features), where=counted, initial=_NOBODY)
+
+
+def fingerprints(features: Array) -> Array:
+    """[n] uint32, 1 or more: the same for documents that look the same, [n, n_features]."""
+    prints: Array = _hashes(features)[:, 1]
+    return prints
+
+
+def places(table: Array, starts: Array, prints: Array) -> tuple[Array, Array]:
+    """[n] each: where fingerprints lie in a table of them, and whether they are there already.
+
+    Its own place where one has it, else the first free one of the few it may take, else the first.
+
+    Args:
+        table: [size] uint32; 0 where it is free.
+        starts: [n] uint32, which say with the fingerprints what places each may take.
+        prints: [n] uint32.
+    """
+    # Steps of their own: neighbours in one place would be neighbours in all.
+    steps = (prints[:, None] | 1) * jnp.arange(_PLACES, dtype=jnp.uint32)
+    tried = (starts[:, None] + steps) % table.shape[0]
+    there = table[tried]
+    own, free = there == prints[:, None], there == 0
+    best = jnp.argmax(jnp.where(own, 2, jnp.where(free, 1, 0)), axis=1)
+    found = jnp.take_along_axis(tried, best[:, None], axis=1)[:, 0]
+    return found.astype(jnp.int32), jnp.any(own, axis=1)
 
 
 def learn(
@@ -116,7 +141,7 @@ def learn(
         reads: [k] how much each adds to what A_t knows; 0 leaves the document as it is.
     """
     size = documents.evidence.shape[0]
-    places, prints = _where(features, size)
+    places, _, prints = _where(documents, features)
     known, is_read = look_up(documents, features), reads > 0
     # Documents that look the same are one; of two that want one place, the upper one gets it.
     together = is_read[None, :] & (places[:, None] == places[None, :])
@@ -160,15 +185,22 @@ def worth(documents: Documents) -> Array:
     return jnp.where(n_reads > 0, counted / jnp.where(n_reads > 0, n_reads, 1.0), 1.0)
 
 
-def _where(features: Array, size: int) -> tuple[Array, Array]:
-    """[n] each: place and fingerprint, from the bits of float32 features."""
+def _where(documents: Documents, features: Array) -> tuple[Array, Array, Array]:
+    """[n] each: places, whether the documents are known there, fingerprints."""
+    hashes = _hashes(features)
+    return *places(documents.fingerprints, hashes[:, 0], hashes[:, 1]), hashes[:, 1]
+
+
+def _hashes(features: Array) -> Array:
+    """[n, 2] uint32 from the bits of float32 features: where they begin to look, fingerprints."""
     # Adding 0 makes one zero of the two that there are. Sums of integers do not depend on order.
     bits = jax.lax.bitcast_convert_type(features.astype(jnp.float32) + 0.0, jnp.uint32)
     mixed = jnp.sum(bits[:, None, :] * _multipliers(features.shape[1]), axis=-1, dtype=jnp.uint32)
     mixed = (mixed ^ (mixed >> 16)) * jnp.uint32(0x85EBCA6B)
     mixed = (mixed ^ (mixed >> 13)) * jnp.uint32(0xC2B2AE35)
     mixed = mixed ^ (mixed >> 16)
-    return (mixed[:, 0] % size).astype(jnp.int32), jnp.maximum(mixed[:, 1], 1)
+    found: Array = mixed.at[:, 1].max(1)
+    return found
 
 
 @cache
