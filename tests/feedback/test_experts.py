@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 HABITS = cascade.FIRST_GUESS
 D, K = 5, 6
 PANEL = experts.PANELS["second"]
-N = len(experts.LINES) + len(PANEL.networks)
+N = PANEL.n_lines + len(PANEL.networks)
 
 
 def test_a_judgement_is_the_likelihood_of_clicks_by_what_was_foretold():
@@ -26,7 +26,7 @@ def test_a_judgement_is_the_likelihood_of_clicks_by_what_was_foretold():
 @pytest.mark.parametrize("name", ["first", "second"])
 def test_an_expert_that_went_astray_does_not_drown_judgements_unless_there_is_no_bound(name):
     panel = experts.PANELS[name]
-    n = len(experts.LINES) + len(panel.networks)
+    n = PANEL.n_lines + len(panel.networks)
     scores = jax.random.normal(jax.random.key(2), (n, len(panel.scales), K))
     astray = scores.at[-1].set(1e21 * jnp.arange(K))
     clicks, seen = jnp.array([1.0, 0, 0, 0, 1, 0]), jnp.ones(K, bool)

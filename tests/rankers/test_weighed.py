@@ -72,7 +72,7 @@ def test_a_line_takes_the_step_that_its_pull_and_the_steepness_allow():
     known = after.history.experts
     np.testing.assert_allclose(known.steepness, steepness, rtol=1e-6)
     slope = np.asarray(slope_of(experts.line, jnp.zeros(D), after.history.habits))
-    for beta, pull in zip(known.betas, experts.LINES, strict=True):
+    for beta, pull in zip(known.betas, PANEL.lines, strict=True):
         np.testing.assert_allclose(beta, -slope / steepness / (1 + pull / steepness), rtol=1e-5)
 
 
@@ -215,7 +215,7 @@ def judged_after(n_rounds, n_features, relevance):
 
 
 def test_lines_are_held_back_where_features_tell_nothing_and_let_go_where_they_do():
-    n_lines = len(experts.LINES)
+    n_lines = PANEL.n_lines
     nothing = judged_after(200, 40, lambda x: jnp.zeros(K))
     assert np.argmax(nothing[:n_lines, 0]) == n_lines - 1
     clear = judged_after(200, 3, lambda x: jnp.sum(x, axis=1))
@@ -224,7 +224,7 @@ def test_lines_are_held_back_where_features_tell_nothing_and_let_go_where_they_d
 
 def test_a_network_is_trusted_where_no_line_can_tell():
     judged = judged_after(600, 2, lambda x: 4.0 * (jnp.abs(x[:, 0]) - 0.8))
-    lines, nets = np.split(judged, [len(experts.LINES)])
+    lines, nets = np.split(judged, [PANEL.n_lines])
     assert nets.max() > lines.max() + 20.0
 
 
@@ -237,19 +237,23 @@ def test_experts_need_a_line_and_differences_within_lists(lacking):
 
 
 def test_a_panel_that_nobody_knows_is_refused():
-    with pytest.raises(ConfigError, match='no panel is called "fourth"'):
-        started(panel="fourth")
+    with pytest.raises(ConfigError, match='no panel is called "tenth"'):
+        started(panel="tenth")
 
 
 LISTS = (([0, 1, 2, 3], [0, 1, 0, 0]), ([4, 5, 0, 1], [1, 0, 0, 1]), ([2, 3, 4, 5], [0, 0, 1, 0]))
+
+
+TWINS = ("third", "fourth")
 
 
 def same(one, other):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), one, other)
 
 
-def test_twins_are_the_same_as_long_as_nothing_is_held_out():
-    ranker, state = started(panel="third", steps=3)
+@pytest.mark.parametrize("panel", TWINS)
+def test_twins_are_the_same_as_long_as_nothing_is_held_out(panel):
+    ranker, state = started(panel=panel, steps=3)
     for rows, clicks in LISTS:
         state = learned(ranker, state, rows, clicks)
     known = state.history.experts
@@ -258,8 +262,9 @@ def test_twins_are_the_same_as_long_as_nothing_is_held_out():
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(known.moved)) > 1e-6
 
 
-def test_those_that_serve_learn_from_held_out_lists_and_those_that_are_judged_do_not():
-    ranker, state = started(panel="third", steps=3)
+@pytest.mark.parametrize("panel", TWINS)
+def test_those_that_serve_learn_from_held_out_lists_and_those_that_are_judged_do_not(panel):
+    ranker, state = started(panel=panel, steps=3)
     state = learned(ranker, state, *LISTS[0], memo=HELD_OUT)
     known = state.history.experts
     np.testing.assert_array_equal(known.betas, 0.0)
@@ -286,7 +291,20 @@ def test_a_judgement_is_of_the_twin_that_does_not_know_the_list():
     ranker, state = started(panel="third", steps=3)
     for _ in range(3):
         state = learned(ranker, state, *LISTS[0], memo=HELD_OUT)
-    lines = state.history.experts.judged[: len(experts.LINES)]
+    lines = state.history.experts.judged[: PANEL.n_lines]
     # Lines that are judged have learned nothing: all foretell the same.
     same(lines, jnp.broadcast_to(lines[0, 0], lines.shape))
     assert float(jnp.abs(state.history.experts.serving).max()) > 1e-3
+
+
+def test_the_line_of_a_mixed_model_is_what_its_equations_say_of_every_list_that_was_read():
+    ranker, state = started(panel="fourth", steps=3)
+    for i, (rows, clicks) in enumerate(LISTS):
+        state = learned(ranker, state, rows, clicks, memo=HELD_OUT if i == 1 else TO_LEARN_FROM)
+    known = state.history.experts
+    assert int(jnp.sum(known.model.queries.marks > 0)) == 2
+    # Two lists of one query, one of the other, four documents each; some stood in both lists.
+    assert int(jnp.sum(known.model.sightings.reads > 0)) == 6 + 4
+    same(known.betas[0], known.model.lines.betas[0])
+    same(known.serving[0], known.model.lines.betas[1])
+    assert float(jnp.abs(known.serving - known.betas).max()) > 1e-4

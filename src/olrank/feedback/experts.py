@@ -20,6 +20,9 @@ of the second, but each has a twin: one is judged, the other serves and learns f
 from those that judge. What a query teaches is not lost then, and more queries can judge: where
 there are few, a handful of them says little about which expert to trust.
 
+In the fourth panel one line stands for all lines: its pull is found out instead of chosen among
+four, and it is fitted to all that was ever read (feedback.mixed).
+
 Experts learn from click patterns (feedback.cascade), and from differences within lists only. What
 is shown again and again is what users are known to like, whatever its features say: counted read by
 read, it would teach experts that features say little. So each read of a document counts by what it
@@ -34,7 +37,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from olrank.feedback import cascade
+from olrank.feedback import cascade, mixed
 from olrank.types import Array, PyTree
 
 
@@ -55,6 +58,8 @@ class Panel(NamedTuple):
         bound: how far behind the best one list can put an expert, in nats.
         one_in: of so many queries one is held out, to judge by.
         twins: whether those that serve are others than those that are judged.
+        lines: their pulls; () for the one line of a mixed model (feedback.mixed), which goes with
+            twins.
     """
 
     networks: tuple[Network, ...]
@@ -63,9 +68,14 @@ class Panel(NamedTuple):
     bound: float
     one_in: int = 8
     twins: bool = False
+    lines: tuple[float, ...] = (10.0, 60.0, 400.0, 2500.0)
+
+    @property
+    def n_lines(self) -> int:
+        """How many lines there are."""
+        return len(self.lines) or 1
 
 
-LINES = (10.0, 60.0, 400.0, 2500.0)  # their pulls
 _FIRST = Panel((Network(1.0, 1e-2), Network(100.0, 1e-3)), False, (1.0, 0.5, 0.25), math.inf)
 _SECOND = Panel(
     # The last is for data that no line and no small step does justice to.
@@ -74,7 +84,10 @@ _SECOND = Panel(
     (1.0, 0.5, 0.25, 0.1),
     10.0,
 )
-PANELS = {"first": _FIRST, "second": _SECOND, "third": _SECOND._replace(one_in=3, twins=True)}
+_THIRD = _SECOND._replace(one_in=3, twins=True)
+_FOURTH = _THIRD._replace(lines=())
+PANELS = {"first": _FIRST, "second": _SECOND, "third": _THIRD, "fourth": _FOURTH}
+_A_QUERY = 8  # documents that a mixed model reckons with for each of its queries
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
 
 
@@ -90,6 +103,7 @@ class Experts(NamedTuple):
         serving: [n_lines, n_features] the lines that serve, where they are others; () elsewhere.
         moved: how far the judged networks are from where they started, where others serve; ()
             elsewhere.
+        model: what the line follows from, where it is that of a mixed model; () elsewhere.
     """
 
     betas: Array
@@ -97,23 +111,28 @@ class Experts(NamedTuple):
     steepness: Array
     serving: Any = ()
     moved: Any = ()
+    model: Any = ()
 
 
-def empty(n_features: int, panel: Panel, networks: PyTree = ()) -> Experts:
+def empty(n_features: int, panel: Panel, networks: PyTree = (), n_documents: int = 0) -> Experts:
     """Nothing learned yet by the lines and the panel's networks.
 
     Args:
         n_features: of a document.
         panel: which experts there are.
         networks: shapes of their parameters, stacked; needed for twins only.
+        n_documents: that a mixed model has places for.
     """
     dtype = jnp.result_type(float)
-    lines = (len(LINES), n_features)
+    lines = (panel.n_lines, n_features)
     known = Experts(
         jnp.zeros(lines, dtype),
-        jnp.zeros((len(LINES) + len(panel.networks), len(panel.scales)), dtype),
+        jnp.zeros((panel.n_lines + len(panel.networks), len(panel.scales)), dtype),
         jnp.zeros((), dtype),
     )
+    if not panel.lines:
+        n_queries = max(1, n_documents // _A_QUERY)
+        known = known._replace(model=mixed.empty(n_features, n_documents, n_queries))
     if not panel.twins:
         return known
     moved = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), networks)
@@ -124,7 +143,7 @@ def weights(experts: Experts, panel: Panel, trust: Array) -> tuple[Array, Array]
     """[n_lines] and [n_nets], what to multiply the experts' scores with."""
     shares = jax.nn.softmax(trust * experts.judged, axis=(0, 1))
     found = shares @ jnp.asarray(panel.scales, shares.dtype)
-    return found[: len(LINES)], found[len(LINES) :]
+    return found[: panel.n_lines], found[panel.n_lines :]
 
 
 def line(beta: Array, features: Array) -> Array:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from olrank.errors import ConfigError, unknown_name
-from olrank.feedback import documents, experts, pairs
+from olrank.feedback import documents, experts, mixed, pairs
 from olrank.feedback.impressions import Memory
 from olrank.nets.mixture import Others
 from olrank.nets.net import Net
@@ -100,10 +100,14 @@ def is_held_out(design: Any, impression: Impression, rows: Rows) -> Array:
     All lists of a query are, or none: the ranking remembers the mark of its candidates. For a list
     of another ranker the documents that were shown stand for them.
     """
-    mark = impression.ranking.memo
+    return experts.is_held_out(_mark(impression, rows), experts.PANELS[design.panel])
+
+
+def _mark(impression: Impression, rows: Rows) -> Array:
+    mark: Any = impression.ranking.memo
     if isinstance(mark, tuple):
         mark = documents.mark(rows.features[impression.rows], impression.ranking.shown)
-    return experts.is_held_out(mark, experts.PANELS[design.panel])
+    return jnp.asarray(mark)
 
 
 def learn(
@@ -114,10 +118,12 @@ def learn(
     memory: Memory,
     impression: Impression,
     rows: Rows,
+    read: Array,
 ) -> Memory:
     """The memory with experts judged by its newest impression, and fitted with it.
 
-    These are the lines and, where others serve, the networks that are judged.
+    These are the lines and, where others serve, the networks that are judged. `read` is the chance
+    [k] that each document was read.
     """
     shown, seen, known = rows.features[impression.rows], pairs.in_view(impression), memory.experts
     panel, homes = experts.PANELS[design.panel], state.theta_0[1].thetas
@@ -133,14 +139,55 @@ def learn(
     known = experts.faded(known, memory.n_impressions, design.recency)
     known = experts.steepened(known, shown, seen, memory.n_impressions)
     memory = memory._replace(experts=known)
-    known = known._replace(betas=_learn_lines(design, objective, key, memory, rows, known.betas))
+    if panel.lines:
+        known = _descended(design, objective, key, memory, rows)
+    else:
+        known = _mixed(panel, state, memory, impression, rows, read)
     if panel.twins:
-        of_all, nets_key = _of_all_lists(objective), jax.random.fold_in(key, 1)
-        serving = _learn_lines(design, of_all, key, memory, rows, known.serving)
+        nets_key = jax.random.fold_in(key, 1)
         thetas = _learn_nets(design, objective, nets_key, memory, rows, thetas, homes)
         moved = jax.tree.map(jnp.subtract, thetas, homes)
-        known = known._replace(serving=serving, moved=moved)
+        known = known._replace(moved=moved)
     return memory._replace(experts=known)
+
+
+def _descended(
+    design: Any, objective: descent.Objective, key: Key, memory: Memory, rows: Rows
+) -> experts.Experts:
+    """The experts with lines that went a step down the loss, and their twins."""
+    known: experts.Experts = memory.experts
+    betas = _learn_lines(design, objective, key, memory, rows, known.betas)
+    if not experts.PANELS[design.panel].twins:
+        return known._replace(betas=betas)
+    of_all = _of_all_lists(objective)
+    serving = _learn_lines(design, of_all, key, memory, rows, known.serving)
+    return known._replace(betas=betas, serving=serving)
+
+
+def _mixed(
+    panel: experts.Panel,
+    state: State,
+    memory: Memory,
+    impression: Impression,
+    rows: Rows,
+    read: Array,
+) -> experts.Experts:
+    """The experts with the line of the mixed model, which has learned from an impression."""
+    mark = _mark(impression, rows)
+    known: experts.Experts = memory.experts
+    lesson = mixed.Lesson(
+        features=rows.features[impression.rows],
+        clicks=impression.clicks,
+        read=read,
+        mark=mark,
+        held_out=experts.is_held_out(mark, panel),
+        bias=memory.habits.bias,
+        effect_prior=state.numbers.effect_prior,
+        level_prior=state.numbers.level_prior,
+    )
+    model = mixed.learn(known.model, lesson)
+    judged, serving = model.lines.betas[:, None]
+    return known._replace(model=model, betas=judged, serving=serving)
 
 
 def _of_all_lists(objective: descent.Objective) -> descent.Objective:
@@ -157,7 +204,7 @@ def _learn_lines(
     design: Any, objective: descent.Objective, key: Key, memory: Memory, rows: Rows, betas: Array
 ) -> Array:
     rate = experts.longest_step(memory.experts)
-    pulls = jnp.asarray(experts.LINES, rate.dtype)
+    pulls = jnp.asarray(experts.PANELS[design.panel].lines, rate.dtype)
     rates = descent.Rates(jnp.broadcast_to(rate, pulls.shape), pulls)
     plan = descent.Plan(1, design.history_batch, None, "sgd", design.recency)
     home = jnp.zeros_like(betas)

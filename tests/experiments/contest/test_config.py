@@ -106,7 +106,7 @@ def test_the_committed_contest_holds_all_baselines_of_the_paper():
     assert away == {"pairrank": ["LightGBM_rank", "yahoo-shape"]}
 
 
-@pytest.mark.parametrize("name", ["best", "second"])
+@pytest.mark.parametrize("name", ["best", "second", "third"])
 def test_stages_of_the_committed_contests_are_done_as_their_files_ask(name):
     folder = EXPERIMENTS / name
     ground = Ground(read_contest(folder / "contest.toml"), folder)
@@ -115,14 +115,14 @@ def test_stages_of_the_committed_contests_are_done_as_their_files_ask(name):
     assert [x for x in stages if not ground.holds(x)] == []
 
 
-def test_the_third_contest_has_chosen_as_its_file_asks():
-    folder = EXPERIMENTS / "third"
+def test_the_fourth_contest_has_chosen_as_its_file_asks():
+    folder = EXPERIMENTS / "fourth"
     ground = Ground(read_contest(folder / "contest.toml"), folder)
     assert ground.is_done("choose")
     assert ground.holds("search")
 
 
-@pytest.mark.parametrize("name", ["best", "second", "third"])
+@pytest.mark.parametrize("name", ["best", "second", "third", "fourth"])
 def test_what_the_committed_contests_chose_is_what_their_rows_say(name):
     folder = EXPERIMENTS / name
     committed = json.loads((folder / "chosen.json").read_text())
@@ -133,7 +133,8 @@ def test_what_the_committed_contests_chose_is_what_their_rows_say(name):
 
 
 @pytest.mark.parametrize(
-    ("preset", "name"), [("best", "second"), ("first", "best"), ("third", "third")]
+    ("preset", "name"),
+    [("best", "second"), ("first", "best"), ("third", "third"), ("fourth", "fourth")],
 )
 def test_presets_are_what_the_committed_contests_chose(preset, name):
     chosen = json.loads((EXPERIMENTS / name / "chosen.json").read_text())["final"]
