@@ -1,8 +1,10 @@
 """Tasks in files: what a bare machine runs is what this one would have run."""
 
 import json
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +160,25 @@ def test_it_runs_where_only_numpy_and_jax_are(task, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "1 of 1 tasks" in done.stdout
     assert bare.found(tmp_path, "one") is not None
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_when_told_to_stop_it_stops_at_once_and_keeps_what_is_done(task, tmp_path, sign):
+    endless = task._replace(options=replace(OPTIONS, rounds=10**9, evaluate_after=(10**9,)))
+    for name, one in (("a", task), ("b", endless), ("c", endless)):
+        bare.write(tmp_path, name, one)
+    command = [sys.executable, "-m", "olrank.engine.bare", str(tmp_path), "--at-once", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as at_work:
+        assert at_work.stdout is not None
+        for line in at_work.stdout:
+            if line.startswith("[1/3] a"):
+                break
+        at_work.send_signal(sign)
+        # Waiting for the tasks in hand it would never end.
+        assert at_work.wait() == 128 + sign
+        assert "Stopped" in at_work.stdout.read()
+    assert bare.found(tmp_path, "a") is not None
+    assert list(tmp_path.glob("[bc]*.npz")) == []
 
 
 def test_what_cannot_be_a_file_or_is_not_there_is_said(task, tmp_path, capsys):
