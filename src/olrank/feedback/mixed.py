@@ -147,7 +147,9 @@ def learn(mixed: Mixed, lesson: Lesson) -> Mixed:
     place, query, fresh = _query(mixed.queries, lesson)
     places, kept, old, new = _met(mixed.sightings, lesson, fresh)
     x = lesson.features - query.centres
-    level = (query.targets - query.sums @ beta) / (lesson.level_prior + query.weights)
+    level = (query.targets - equations.times(query.sums, beta)) / (
+        lesson.level_prior + query.weights
+    )
     weights, targets = _looks(new.clicks, new.reads, level + equations.times(x, beta), lesson)
     # What is no number would stay in the equations for ever.
     kept = kept & jnp.isfinite(weights + targets)
@@ -198,8 +200,13 @@ def _met(
     clicked = lesson.clicks > 0
     times = jnp.where(is_read, jnp.where(clicked, lesson.clicks, 1.0) * lesson.read, 0.0)
     same = (together & (prints[:, None] == prints[None, :])).astype(times.dtype)
-    clicks = old.clicks + same @ jnp.where(clicked, times, 0.0)
-    return places, kept, old, old._replace(clicks=clicks, reads=old.reads + same @ times)
+    clicks = old.clicks + equations.times(same, jnp.where(clicked, times, 0.0))
+    return (
+        places,
+        kept,
+        old,
+        old._replace(clicks=clicks, reads=old.reads + equations.times(same, times)),
+    )
 
 
 def _written(table: _Table, at: Array, kept: Array, rows: _Table) -> _Table:

@@ -51,7 +51,8 @@ class Numbers(NamedTuple):
         averaging: share of the old average that a round keeps, where parameters are averaged.
         effect_prior: 1 / variance of documents' own effects, where they are kept; a first guess
             where it is estimated.
-        level_prior: 1 / variance of lists' levels, where they are fitted.
+        level_prior: 1 / variance of lists' levels, where they are fitted, and of queries' in a
+            mixed model (feedback.mixed).
         trust: in judgements on experts, where there are any; with 0 all weigh the same.
         novelty: where there are experts, the power of a document's share (feedback.documents) that
             it teaches them with: 0 for every read alike, 1 for all reads of one like one look.
