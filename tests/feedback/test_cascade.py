@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from users.enumerate_clicks import action_patterns, click_patterns
 
-from olrank.feedback import cascade
+from olrank.feedback import cascade, stops
 from olrank.feedback.cascade import Habits
 from olrank.users.user import User, click
 
@@ -17,16 +17,23 @@ pytestmark = pytest.mark.usefixtures("x64")
 K = 4
 SCORES = np.array([0.7, -1.1, 0.2, -0.4])
 HABITS = Habits(bias=-0.3, after_click=0.55, after_skip=0.85)
+SATED = HABITS._replace(sated=stops.Sated(np.array([0.8, 0.4]), np.zeros((2, 2, 2))))
 ALL = jnp.ones(K, bool)
 
 
 def reader(k, habits=HABITS, scores=SCORES):
     """The user whom the likelihood describes: slot s holds the only document of grade s."""
     p_click = 1 / (1 + np.exp(-(scores[:k] + habits.bias)))
+    rises = (0.0, 0.0) if habits.sated == () else habits.sated.slopes
+
+    def p_stop(goes_on, rise):
+        odds_to_stop = (1 - goes_on) / goes_on * np.exp(rise * scores[:k])
+        return odds_to_stop / (1 + odds_to_stop)
+
     return User(
         p_click=p_click,
-        p_stop_clicked=np.full(k, 1 - habits.after_click),
-        p_stop_unclicked=np.full(k, 1 - habits.after_skip),
+        p_stop_clicked=p_stop(habits.after_click, rises[0]),
+        p_stop_unclicked=p_stop(habits.after_skip, rises[1]),
         p_examine=np.ones(k),
         from_relevance=np.zeros(()),
     )
@@ -48,6 +55,50 @@ def test_the_likelihood_of_every_pattern_is_that_of_the_enumeration(k):
             jnp.asarray(SCORES[:k]), jnp.asarray(clicks, float), ALL[:k], HABITS
         )
         np.testing.assert_allclose(np.exp(found) * reading_on(clicks), p, rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 3, K])
+def test_where_stops_say_something_all_decisions_are_in_the_likelihood(k):
+    for clicks, p in click_patterns(reader(k, SATED), range(k)).items():
+        found = cascade.log_likelihood(
+            jnp.asarray(SCORES[:k]), jnp.asarray(clicks, float), ALL[:k], SATED
+        )
+        np.testing.assert_allclose(np.exp(found), p, rtol=1e-12)
+
+
+def test_decisions_to_read_on_are_those_of_the_enumeration():
+    """Of four slots the last is not in view, so that nothing is decided after the third."""
+    scores, seen = jnp.asarray(SCORES), jnp.array([True, True, True, False])
+    actions = action_patterns(reader(3, SATED), range(3))
+    for clicks, p in click_patterns(reader(3, SATED), range(3)).items():
+        shown = jnp.asarray([*clicks, 0.0])
+        found = cascade.decisions(scores, shown, seen, SATED)
+        same = {examined: chance for (c, examined), chance in actions.items() if c == clicks}
+        read = sum(chance * np.array([*examined, 0]) for examined, chance in same.items()) / p
+        np.testing.assert_allclose(found.went_on, [read[1], read[2], 0, 0], atol=1e-12)
+        stopped = [read[0] - read[1], read[1] - read[2], 0, 0]
+        np.testing.assert_allclose(found.stopped, stopped, atol=1e-12)
+
+
+def test_clicks_and_stops_together_are_the_slope_of_the_likelihood():
+    for clicks in click_patterns(reader(K, SATED), range(K)):
+        given = (jnp.asarray(SCORES), jnp.asarray(clicks, float), ALL, SATED)
+        of_stops = cascade.of_stops(*given)
+        p_click = 1 / (1 + np.exp(-(SCORES + SATED.bias)))
+        of_clicks = np.asarray(cascade.p_read(*given)) * (np.asarray(clicks) - p_click)
+        slope = jax.grad(cascade.log_likelihood)(*given)
+        np.testing.assert_allclose(of_clicks + of_stops.slopes, slope, atol=1e-12)
+        assert np.all(np.asarray(of_stops.curvatures) >= 0)
+
+
+def test_stops_that_say_nothing_change_nothing():
+    nothing = SATED._replace(sated=SATED.sated._replace(slopes=np.zeros(2)))
+    for clicks in click_patterns(reader(K), range(K)):
+        given = (jnp.asarray(SCORES), jnp.asarray(clicks, float), ALL)
+        slopes = [jax.grad(cascade.log_likelihood)(*given, habits) for habits in (HABITS, nothing)]
+        np.testing.assert_allclose(*slopes, atol=1e-12)
+        placed = [cascade.placed(*given, habits, jnp.ones(K), 1.0) for habits in (HABITS, nothing)]
+        np.testing.assert_allclose(*placed, atol=1e-12)
 
 
 def test_slots_that_never_came_into_view_do_not_count():
@@ -84,14 +135,15 @@ def test_the_chance_that_a_slot_was_read_is_that_of_the_enumeration():
         np.testing.assert_allclose(found, read / p, rtol=1e-12)
 
 
-def test_the_expected_slope_is_zero_at_the_truth_and_nowhere_near():
+@pytest.mark.parametrize("habits", [HABITS, SATED])
+def test_the_expected_slope_is_zero_at_the_truth_and_nowhere_near(habits):
     """Unbiased: with any stop rule, and for equals in any order. That of pairs is not."""
     slope = jax.grad(cascade.log_likelihood)
 
     def expected(scores):
-        patterns = click_patterns(reader(K), range(K)).items()
+        patterns = click_patterns(reader(K, habits), range(K)).items()
         return sum(
-            p * np.asarray(slope(jnp.asarray(scores), jnp.asarray(clicks, float), ALL, HABITS))
+            p * np.asarray(slope(jnp.asarray(scores), jnp.asarray(clicks, float), ALL, habits))
             for clicks, p in patterns
         )
 
@@ -124,21 +176,23 @@ def test_habits_are_found_from_clicks_alone(truth):
     np.testing.assert_allclose(habits.after_skip, truth.after_skip, atol=0.03)
 
 
+@pytest.mark.parametrize(("habits", "error"), [(HABITS, 2e-3), (SATED, 2e-2)])
 @pytest.mark.parametrize("pattern", [[1.0, 1, 0, 1], [1.0, 3, 0, 0]])
-def test_a_list_is_placed_where_its_clicks_are_likeliest(pattern):
+def test_a_list_is_placed_where_its_clicks_are_likeliest(pattern, habits, error):
+    """Stops curve the likelihood less than they are taken to, and three steps do less far."""
     scores, clicks = jnp.asarray(SCORES), jnp.array(pattern)
     ones = jnp.ones(K)
-    found = cascade.placed(scores, clicks, ALL, HABITS, ones, 1.0)
+    found = cascade.placed(scores, clicks, ALL, habits, ones, 1.0)
     compared = cascade.levelled(scores, ALL)
     levels = found - compared
     np.testing.assert_allclose(levels, jnp.full(K, levels[0]), rtol=1e-12)
     grid = np.linspace(-3, 3, 6001)
-    value = [cascade.log_likelihood(compared + x, clicks, ALL, HABITS) - x**2 / 2 for x in grid]
-    assert float(levels[0]) == pytest.approx(grid[int(np.argmax(value))], abs=2e-3)
-    assert float(levels[0]) > 0.3
-    nothing = cascade.placed(scores, jnp.zeros(K), ALL, HABITS, ones, 1.0) - compared
+    value = [cascade.log_likelihood(compared + x, clicks, ALL, habits) - x**2 / 2 for x in grid]
+    assert float(levels[0]) == pytest.approx(grid[int(np.argmax(value))], abs=error)
+    assert float(levels[0]) > 0.2
+    nothing = cascade.placed(scores, jnp.zeros(K), ALL, habits, ones, 1.0) - compared
     assert float(nothing[0]) < 0
-    held = cascade.placed(scores, clicks, ALL, HABITS, ones, 1e9)
+    held = cascade.placed(scores, clicks, ALL, habits, ones, 1e9)
     np.testing.assert_allclose(held, compared, atol=1e-8)
 
 

@@ -7,22 +7,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from olrank.feedback import mixed
+from olrank.feedback import mixed, stops
+from olrank.feedback.cascade import FIRST_GUESS, Decisions
 
 D, K = 3, 4
 EFFECT_PRIOR, LEVEL_PRIOR, BIAS = 2.0, 0.5, -0.3
+HABITS = FIRST_GUESS._replace(bias=BIAS)
 LEARN = jax.jit(mixed.learn)
 
 
-def lesson(features, clicks, read=None, mark=7, held_out=False):
+def lesson(features, clicks, read=None, mark=7, held_out=False, habits=HABITS, decided=None):
     n = len(features)
+    nothing = Decisions(jnp.zeros(n), jnp.zeros(n))
     return mixed.Lesson(
         features=jnp.asarray(features),
         clicks=jnp.asarray(clicks, float),
         read=jnp.ones(n) if read is None else jnp.asarray(read, float),
         mark=jnp.uint32(mark),
         held_out=jnp.asarray(held_out),
-        bias=BIAS,
+        decisions=nothing if decided is None else Decisions(*map(jnp.asarray, decided)),
+        habits=habits,
         effect_prior=EFFECT_PRIOR,
         level_prior=LEVEL_PRIOR,
     )
@@ -106,6 +110,32 @@ def test_a_click_that_weighs_more_counts_as_so_many():
     w = 3.0 * p * (1.0 - p)
     np.testing.assert_allclose(weights[0], w * EFFECT_PRIOR / (EFFECT_PRIOR + w), rtol=1e-12)
     assert targets[0] > 0 > targets[1]
+
+
+@pytest.mark.usefixtures("x64")
+def test_decisions_to_read_on_count_by_what_they_say():
+    """Two lists: clicked and read on after in half of all cases; then skipped, and stopped at."""
+    x, rises = np.eye(D)[:1], np.array([0.8, 0.3])
+    habits = stops.first_guess()._replace(bias=BIAS, after_click=0.6, after_skip=0.9)
+    habits = habits._replace(sated=habits.sated._replace(slopes=jnp.asarray(rises)))
+    clicked = lesson(x, [1.0], habits=habits, decided=([0.5], [0.5]))
+    model = LEARN(mixed.empty(D, 16, 2), clicked)
+    p = 1.0 / (1.0 + np.exp(-BIAS))  # nothing is foretold yet
+    slope = (1.0 - p) + 0.8 * (0.5 - 1.0 * 0.4)
+    w = p * (1.0 - p) + 0.8**2 * 0.6 * 0.4
+    share = EFFECT_PRIOR / (EFFECT_PRIOR + w)
+    weights, targets = counted(model, x, 7)
+    np.testing.assert_allclose(weights, [share * w], rtol=1e-12)
+    np.testing.assert_allclose(targets, [share * slope], rtol=1e-12)
+    skipped = lesson(x, [0.0], habits=habits, decided=([0.0], [1.0]))
+    alike = [lesson(x, one.clicks, decided=one.decisions) for one in (clicked, skipped)]
+    after = counted(LEARN(model, skipped), x, 7)
+    told = taught(mixed.empty(D, 16, 2), alike)
+    assert after[0] > counted(told, x, 7)[0]
+    seen = told.sightings
+    at = int(np.argmax(np.asarray(seen.reads)))
+    np.testing.assert_allclose(seen.went_on[at], [0.5, 0.0])
+    np.testing.assert_allclose(seen.stopped[at], [0.5, 1.0])
 
 
 @pytest.mark.usefixtures("x64")

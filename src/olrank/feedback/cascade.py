@@ -10,6 +10,11 @@ often the end. So the share of pairs that the upper document wins is off even be
 the pairs below the last click are a guess. Read in order, though, each decision given all before it
 is a fair coin, and the product of the coins is a likelihood without that bias. It also uses every
 document that was read, where independent pairs use one contrast of two.
+
+Where users stop says something, too: who has found what he wanted reads no further. With habits
+that know by how much (`sated`, feedback.stops), the log-odds of stopping rise with the score of the
+document that was read last, and decisions to read on are decisions like others. Without them they
+say nothing of documents, and those above the last click are left out.
 """
 
 from __future__ import annotations
@@ -31,20 +36,25 @@ class Habits(NamedTuple):
 
     Attributes:
         bias: log-odds of a click on a read document whose score is 0.
-        after_click: chance to read on after a click.
-        after_skip: chance to read on after a document that was read and not clicked.
+        after_click: chance to read on after a click on a document whose score is 0.
+        after_skip: chance to read on after such a document that was read and not clicked.
+        sated: feedback.stops.Sated, by how much the log-odds of stopping rise with the score; ()
+            where stops say nothing of documents.
     """
 
     bias: Any
     after_click: Any
     after_skip: Any
+    sated: Any = ()
 
 
 FIRST_GUESS = Habits(bias=0.0, after_click=0.7, after_skip=0.9)
 
 
 def log_likelihood(scores: Array, clicks: Array, seen: Array, habits: Habits) -> Array:
-    """Log-probability of a click pattern, without the decisions above the last click to read on.
+    """Log-probability of a click pattern.
+
+    Unless stops say something of documents, without the decisions above the last click to read on.
 
     Args:
         scores: [k] in the order shown.
@@ -56,11 +66,14 @@ def log_likelihood(scores: Array, clicks: Array, seen: Array, habits: Habits) ->
         A scalar; 0 where nothing was seen.
     """
     logits = scores + habits.bias
-    above = jnp.arange(clicks.shape[0]) <= _last_click(clicks, seen)
+    slots, last = jnp.arange(clicks.shape[0]), _last_click(clicks, seen)
     said_yes = clicks * jax.nn.log_sigmoid(logits)
     said_no = jnp.where(clicks > 0, 0.0, jax.nn.log_sigmoid(-logits))
-    known = jnp.sum(jnp.where(above & seen, said_yes + said_no, 0.0))
-    ends = _ends(logits, clicks, seen, habits)
+    known = jnp.sum(jnp.where((slots <= last) & seen, said_yes + said_no, 0.0))
+    if habits.sated != ():
+        goes_on, _ = _on_or_not(scores, clicks, habits)
+        known = known + jnp.sum(jnp.where((slots < last) & seen, goes_on, 0.0))
+    ends = _ends(scores, clicks, seen, habits)
     tail: Array = jax.nn.logsumexp(ends)
     return known + jnp.where(jnp.any(seen), tail, 0.0)
 
@@ -96,23 +109,64 @@ def placed(
         p = jax.nn.sigmoid(at + habits.bias)
         read = weights * p_read(at, clicks, seen, habits) * jnp.where(clicked, clicks, 1.0)
         slope = jnp.sum(read * (clicked - p)) - prior * level
-        level = level + slope / (prior + jnp.sum(read * p * (1.0 - p)))
+        curvature = jnp.sum(read * p * (1.0 - p))
+        if habits.sated != ():
+            said = of_stops(at, clicks, seen, habits)
+            slope = slope + jnp.sum(weights * said.slopes)
+            curvature = curvature + jnp.sum(weights * said.curvatures)
+        level = level + slope / (prior + curvature)
         level = jnp.clip(level, -_HIGHEST, _HIGHEST)
     return compared + level
 
 
 def p_read(scores: Array, clicks: Array, seen: Array, habits: Habits) -> Array:
     """[k] the chance that each slot was read, given the clicks: 1 down to the last of them."""
-    ends = jax.nn.softmax(_ends(scores + habits.bias, clicks, seen, habits))
+    ends = jax.nn.softmax(_ends(scores, clicks, seen, habits))
     at_least = jnp.cumsum(ends[::-1])[::-1]
     above = jnp.arange(clicks.shape[0]) <= _last_click(clicks, seen)
     return jnp.where(seen, jnp.where(above, 1.0, at_least), 0.0)
+
+
+class Decisions(NamedTuple):
+    """[k] each, in expectation: whether the user read on after a slot, and whether he stopped.
+
+    Both are 0 where nothing was decided: where nobody read, and after the last slot there was.
+    """
+
+    went_on: Array
+    stopped: Array
+
+
+def decisions(scores: Array, clicks: Array, seen: Array, habits: Habits) -> Decisions:
+    """What was decided after each slot, given the clicks; arguments as of `log_likelihood`."""
+    read = p_read(scores, clicks, seen, habits)
+    went_on = jnp.roll(read, -1).at[-1].set(0.0)
+    there_was_more = jnp.roll(seen, -1).at[-1].set(False)
+    return Decisions(went_on, jnp.where(there_was_more, read - went_on, 0.0))
+
+
+class Said(NamedTuple):
+    """[k] each: slopes of a log-likelihood in the scores, and curvatures, never negative."""
+
+    slopes: Array
+    curvatures: Array
+
+
+def of_stops(scores: Array, clicks: Array, seen: Array, habits: Habits) -> Said:
+    """What decisions to read on say of documents, where they say anything."""
+    found = decisions(scores, clicks, seen, habits)
+    rises = habits.sated.after(clicks)
+    goes_on, stops = (jnp.exp(log_p) for log_p in _on_or_not(scores, clicks, habits))
+    decided = found.went_on + found.stopped
+    return Said(rises * (found.stopped - decided * stops), rises**2 * decided * goes_on * stops)
 
 
 def improved(
     scores: Array, clicks: Array, seen: Array, habits: Habits, first_guess: Habits = FIRST_GUESS
 ) -> Habits:
     """Habits that fit these impressions better: a step of expectation-maximisation.
+
+    Where stops say something of documents the chances to read on stay: see feedback.stops.
 
     Args:
         scores: [n, k] in the order shown.
@@ -127,6 +181,8 @@ def improved(
     # One Newton step for the bias; the 1 keeps it finite before anything was read.
     slope = jnp.sum(read * (clicked - p))
     bias = habits.bias + slope / (1.0 + jnp.sum(read * p * (1.0 - p)))
+    if habits.sated != ():
+        return habits._replace(bias=bias)
     more = jnp.roll(seen, -1, axis=1).at[:, -1].set(False) & seen
     went_on = jnp.roll(read, -1, axis=1) * more
 
@@ -141,19 +197,29 @@ def improved(
     )
 
 
-def _ends(logits: Array, clicks: Array, seen: Array, habits: Habits) -> Array:
+def _on_or_not(scores: Array, clicks: Array, habits: Habits) -> tuple[Array, Array]:
+    """[k] log-probabilities to read on and to stop, after each slot."""
+    goes_on = jnp.where(clicks > 0, habits.after_click, habits.after_skip)
+    if habits.sated == ():
+        return jnp.log(goes_on), jnp.log1p(-goes_on)
+    log_odds = jax.scipy.special.logit(goes_on) - habits.sated.after(clicks) * scores
+    on = jax.nn.log_sigmoid(log_odds)
+    return on, on - log_odds
+
+
+def _ends(scores: Array, clicks: Array, seen: Array, habits: Habits) -> Array:
     """[k] log-probability, given all down to the last click, of no more clicks and ending there.
 
     -inf where reading cannot have ended: above the last click, and past the last slot.
     """
     slots = jnp.arange(clicks.shape[0])
     last = _last_click(clicks, seen)
-    goes_on = jnp.where(clicks > 0, habits.after_click, habits.after_skip)
+    goes_on, stops_here = _on_or_not(scores, clicks, habits)
     # The first slot is always read, so what comes before it does not matter.
-    to_here = jnp.log(jnp.roll(goes_on, 1).at[0].set(1.0)) + jax.nn.log_sigmoid(-logits)
+    to_here = jnp.roll(goes_on, 1).at[0].set(0.0) + jax.nn.log_sigmoid(-(scores + habits.bias))
     unclicked = jnp.cumsum(jnp.where((slots > last) & seen, to_here, 0.0))
     n_seen = jnp.sum(seen)
-    stops = jnp.where(slots == n_seen - 1, 0.0, jnp.log1p(-goes_on))
+    stops = jnp.where(slots == n_seen - 1, 0.0, stops_here)
     can_end = seen & (slots >= jnp.maximum(last, 0))
     nothing = ~jnp.any(seen) & (slots == 0)  # keeps sums over an empty list finite
     return jnp.where(can_end, unclicked + stops, jnp.where(nothing, 0.0, -jnp.inf))

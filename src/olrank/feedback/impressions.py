@@ -49,7 +49,13 @@ class Batch(NamedTuple):
     habits: cascade.Habits
 
 
-def empty(capacity: int, k: int, known: Any = (), doubt: Any = ()) -> Memory:
+def empty(
+    capacity: int,
+    k: int,
+    known: Any = (),
+    doubt: Any = (),
+    habits: cascade.Habits = cascade.FIRST_GUESS,
+) -> Memory:
     """Nothing remembered yet; with these experts and this doubt, or without any."""
     dtype = jnp.result_type(float)
     size = (capacity, k)
@@ -60,7 +66,7 @@ def empty(capacity: int, k: int, known: Any = (), doubt: Any = ()) -> Memory:
         held_out=jnp.zeros(capacity, bool),
         n_impressions=jnp.zeros((), jnp.int32),
         worth=jnp.ones((), dtype),
-        habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), cascade.FIRST_GUESS),
+        habits=jax.tree.map(lambda value: jnp.asarray(value, dtype), habits),
         experts=known,
         doubt=doubt,
     )

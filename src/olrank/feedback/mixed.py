@@ -21,6 +21,8 @@ reads of one document say no more of others than one look at its log-odds. So th
 solution of normal equations, which change by a few rows with each impression (the levels summed
 out as well), and are solved by some steps a round (feedback.equations, which finds the pull out).
 All that was ever read counts, however short the history; memory is bounded by the tables' sizes.
+Where stops say something of documents (feedback.stops), decisions to read on are kept like clicks,
+and add to slope and precision what they say.
 
 Tables are addressed by fingerprints. A newcomer that finds no place free takes one over; what was
 counted of the one before stays counted.
@@ -33,7 +35,7 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 
-from olrank.feedback import documents, equations
+from olrank.feedback import cascade, documents, equations
 from olrank.types import Array
 
 _FARTHEST = 4.0  # log-odds from the bias at which reads are weighed: beyond, they leap
@@ -47,6 +49,9 @@ class Sightings(NamedTuple):
         fingerprints: uint32; 0 where there is none.
         clicks: so far.
         reads: so far, in expectation.
+        went_on: [size, 2] how often readers read on after it, in expectation: when they had clicked
+            on it, and when not.
+        stopped: [size, 2] how often they stopped.
         weights: the precision that each is counted with.
         targets: the log-odds that each is counted with, times that precision.
     """
@@ -54,6 +59,8 @@ class Sightings(NamedTuple):
     fingerprints: Array
     clicks: Array
     reads: Array
+    went_on: Array
+    stopped: Array
     weights: Array
     targets: Array
 
@@ -96,7 +103,8 @@ class Lesson(NamedTuple):
         read: [k] the chance that each was read; 0 where there is none.
         mark: of the query.
         held_out: whether the list teaches only those that are not judged.
-        bias: of the users' habits.
+        decisions: to read on after each.
+        habits: of the users.
         effect_prior: 1 / variance of documents' effects.
         level_prior: 1 / variance of queries' levels.
     """
@@ -106,7 +114,8 @@ class Lesson(NamedTuple):
     read: Array
     mark: Array
     held_out: Array
-    bias: Any
+    decisions: cascade.Decisions
+    habits: cascade.Habits
     effect_prior: Any
     level_prior: Any
 
@@ -124,7 +133,7 @@ def empty(n_features: int, n_documents: int, n_queries: int) -> Mixed:
 
     n, m, d = n_documents, n_queries, n_features
     return Mixed(
-        Sightings(prints(n), zeros(n), zeros(n), zeros(n), zeros(n)),
+        Sightings(prints(n), zeros(n), zeros(n), zeros(n, 2), zeros(n, 2), zeros(n), zeros(n)),
         Queries(prints(m), zeros(m, d), zeros(m), zeros(m, d), zeros(m)),
         equations.nothing(2, d),
     )
@@ -150,7 +159,7 @@ def learn(mixed: Mixed, lesson: Lesson) -> Mixed:
     level = (query.targets - equations.times(query.sums, beta)) / (
         lesson.level_prior + query.weights
     )
-    weights, targets = _looks(new.clicks, new.reads, level + equations.times(x, beta), lesson)
+    weights, targets = _looks(new, level + equations.times(x, beta), lesson)
     # What is no number would stay in the equations for ever.
     kept = kept & jnp.isfinite(weights + targets)
     x = jnp.where(kept[:, None], x, 0.0)
@@ -195,18 +204,28 @@ def _met(
     together = is_read[None, :] & (places[:, None] == places[None, :])
     first = jnp.argmax(together, axis=1)
     kept = is_read & (first == jnp.arange(prints.size))
-    columns = (jnp.where(found & ~fresh, column[places], 0.0) for column in sightings[1:])
-    old = Sightings(prints, *columns)
+    is_known = found & ~fresh
+
+    def of_known(column: Array) -> Array:
+        kept_in_shape = is_known.reshape(-1, *(1,) * (column.ndim - 1))
+        return jnp.where(kept_in_shape, column[places], 0.0)
+
+    old = Sightings(prints, *(of_known(column) for column in sightings[1:]))
     clicked = lesson.clicks > 0
     times = jnp.where(is_read, jnp.where(clicked, lesson.clicks, 1.0) * lesson.read, 0.0)
     same = (together & (prints[:, None] == prints[None, :])).astype(times.dtype)
-    clicks = old.clicks + equations.times(same, jnp.where(clicked, times, 0.0))
-    return (
-        places,
-        kept,
-        old,
-        old._replace(clicks=clicks, reads=old.reads + equations.times(same, times)),
+    kinds = jnp.stack([clicked, ~clicked], axis=1) & is_read[:, None]
+
+    def of_kinds(values: Array) -> Array:
+        return equations.times(same, jnp.where(kinds, values[:, None], 0.0))
+
+    new = old._replace(
+        clicks=old.clicks + equations.times(same, jnp.where(clicked, times, 0.0)),
+        reads=old.reads + equations.times(same, times),
+        went_on=old.went_on + of_kinds(lesson.decisions.went_on),
+        stopped=old.stopped + of_kinds(lesson.decisions.stopped),
     )
+    return places, kept, old, new
 
 
 def _written(table: _Table, at: Array, kept: Array, rows: _Table) -> _Table:
@@ -221,13 +240,22 @@ def _written(table: _Table, at: Array, kept: Array, rows: _Table) -> _Table:
     return type(table)(*columns)
 
 
-def _looks(clicks: Array, reads: Array, foretold: Array, lesson: Lesson) -> tuple[Array, Array]:
+def _looks(seen: Sightings, foretold: Array, lesson: Lesson) -> tuple[Array, Array]:
     """[k] each: precision of what is known of documents, and it times their log-odds."""
+    habits = lesson.habits
     at = jnp.clip(foretold, -_FARTHEST, _FARTHEST)
-    p = jax.nn.sigmoid(at + lesson.bias)
-    w = reads * p * (1.0 - p)
+    p = jax.nn.sigmoid(at + habits.bias)
+    w = seen.reads * p * (1.0 - p)
+    slope = seen.clicks - seen.reads * p
+    if habits.sated != ():
+        chances = jnp.stack([jnp.asarray(habits.after_click), jnp.asarray(habits.after_skip)])
+        rises = habits.sated.slopes
+        decided = seen.went_on + seen.stopped
+        p_on = jax.nn.sigmoid(jax.scipy.special.logit(chances) - rises * at[:, None])
+        slope = slope + jnp.sum(rises * (decided * p_on - seen.went_on), axis=1)
+        w = w + jnp.sum(rises**2 * decided * p_on * (1.0 - p_on), axis=1)
     share = lesson.effect_prior / (lesson.effect_prior + w)
-    return share * w, share * (w * at + clicks - reads * p)
+    return share * w, share * (w * at + slope)
 
 
 def _counted(

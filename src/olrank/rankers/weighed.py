@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from olrank.errors import ConfigError, unknown_name
-from olrank.feedback import documents, experts, mixed, pairs
+from olrank.feedback import cascade, documents, experts, mixed, pairs
 from olrank.feedback.impressions import Memory
 from olrank.nets.mixture import Others
 from olrank.nets.net import Net
@@ -118,21 +118,21 @@ def learn(
     memory: Memory,
     impression: Impression,
     rows: Rows,
-    read: Array,
+    scores: Array,
 ) -> Memory:
     """The memory with experts judged by its newest impression, and fitted with it.
 
-    These are the lines and, where others serve, the networks that are judged. `read` is the chance
-    [k] that each document was read.
+    These are the lines and, where others serve, the networks that are judged. `scores` are those
+    [k] that tell how far its documents were read.
     """
     shown, seen, known = rows.features[impression.rows], pairs.in_view(impression), memory.experts
     panel, homes = experts.PANELS[design.panel], state.theta_0[1].thetas
     thetas = jax.tree.map(jnp.add, homes, known.moved) if panel.twins else state.theta[1].thetas
     nets = _each(expert_net(design).score)(thetas, shown)
-    scores = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
+    each = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
     served = choose_net(design).score(state.theta, shown)
     own = documents.look_up(state.documents, shown)
-    foretold = experts.foretold(panel, scores, served, own.effects, own.shares, seen)
+    foretold = experts.foretold(panel, each, served, own.effects, own.shares, seen)
     judged = experts.judge(known, panel, foretold, impression.clicks, seen, memory.habits)
     held_out = is_held_out(design, impression, rows)
     known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
@@ -142,7 +142,7 @@ def learn(
     if panel.lines:
         known = _descended(design, objective, key, memory, rows)
     else:
-        known = _mixed(panel, state, memory, impression, rows, read)
+        known = _mixed(panel, state, memory, impression, rows, scores)
     if panel.twins:
         nets_key = jax.random.fold_in(key, 1)
         thetas = _learn_nets(design, objective, nets_key, memory, rows, thetas, homes)
@@ -170,18 +170,20 @@ def _mixed(
     memory: Memory,
     impression: Impression,
     rows: Rows,
-    read: Array,
+    scores: Array,
 ) -> experts.Experts:
     """The experts with the line of the mixed model, which has learned from an impression."""
     mark = _mark(impression, rows)
     known: experts.Experts = memory.experts
+    read_as = (scores, impression.clicks, pairs.in_view(impression), memory.habits)
     lesson = mixed.Lesson(
         features=rows.features[impression.rows],
         clicks=impression.clicks,
-        read=read,
+        read=cascade.p_read(*read_as),
+        decisions=cascade.decisions(*read_as),
         mark=mark,
         held_out=experts.is_held_out(mark, panel),
-        bias=memory.habits.bias,
+        habits=memory.habits,
         effect_prior=state.numbers.effect_prior,
         level_prior=state.numbers.level_prior,
     )
