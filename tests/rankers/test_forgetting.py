@@ -24,7 +24,7 @@ MARK = jnp.uint32(25)
 LISTS = [([0, 1, 2, 3], [0, 1, 0, 0]), ([4, 5, 0, 1], [1, 0, 0, 1]), ([6, 7, 8], [0, 0, 1])]
 
 
-@pytest.fixture(params=["best", "fourth"])
+@pytest.fixture(params=["best", "fourth", "fifth"])
 def either_preset(monkeypatch, request):
     """Experts with given pulls, and the line of a mixed model."""
     monkeypatch.setitem(SETTINGS, "preset", request.param)

@@ -9,7 +9,7 @@ import pytest
 from rankers.served import Pupil, impression_of
 
 from olrank.errors import ConfigError
-from olrank.feedback import cascade, documents
+from olrank.feedback import cascade, documents, stops
 from olrank.feedback.impressions import Batch
 from olrank.rankers import certainty, olcascade, scorers, table
 from olrank.types import Rows
@@ -77,6 +77,28 @@ def test_a_grows_by_the_centred_tangents_of_what_was_read(curvature):
         weights = weights * p * (1 - p)
     centred = g - weights @ g / weights.sum()
     np.testing.assert_allclose(after.confidence.A, 0.7 + weights @ centred**2, rtol=1e-9)
+
+
+def test_stops_teach_habits_by_the_scores_before_the_list_and_then_say_something_of_documents():
+    ranker, state = started(stops="sated", documents=16, curvature=True)
+    state = state._replace(theta=jax.tree.map(lambda leaf: leaf + 0.5, state.theta))
+    clicks, seen = jnp.array([0.0, 1, 0, 0]), jnp.ones(K, bool)
+    scores = ranker.score(state, ROWS.features[:K])
+    before = learned(ranker, state, [0, 1, 2, 3], clicks)  # slopes are 0 until there was a list
+    after = learned(ranker, before, [4, 5, 2, 3], clicks)
+    habits = before.history.habits
+    expected = stops.learned(state.history.habits._replace(bias=habits.bias), scores, clicks, seen)
+    jax.tree.map(lambda mine, theirs: np.testing.assert_allclose(mine, theirs), habits, expected)
+    assert float(habits.sated.slopes.max()) > 0
+
+    habits = after.history.habits
+    scores = ranker.score(before, ROWS.features[jnp.array([4, 5, 2, 3])])
+    said = cascade.of_stops(scores, clicks, seen, habits)
+    p = jax.nn.sigmoid(scores + habits.bias)
+    known = documents.look_up(after.documents, ROWS.features[4:6])
+    of_clicks = cascade.p_read(scores, clicks, seen, habits) * p * (1 - p)
+    assert float(said.curvatures[:2].max()) > 0
+    np.testing.assert_allclose(known.precisions, (of_clicks + said.curvatures)[:2], rtol=1e-9)
 
 
 def test_a_list_without_a_click_teaches_and_one_that_nobody_saw_does_not():
