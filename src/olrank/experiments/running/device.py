@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
 import time
 import zlib
 from pathlib import Path
@@ -12,6 +10,7 @@ import jax
 
 from olrank.data.cache import cache_folder
 from olrank.errors import ConfigError
+from olrank.experiments.running.machine import processor
 
 _WORTH_KEEPING_S = 0.0  # the many small programs of a start take seconds together
 _KEEP_S = 60 * 24 * 3600  # nobody else deletes what changed code does not find again
@@ -75,7 +74,7 @@ def keep_compiled() -> Path | None:
         return Path(given)
     root = cache_folder(True)
     assert root is not None
-    folder = root / "compiled" / _processor()
+    folder = root / "compiled" / processor()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _tidy(folder)
@@ -88,17 +87,6 @@ def keep_compiled() -> Path | None:
 
 def _configure(option: str, value: object) -> None:
     jax.config.update(option, value)  # type: ignore[no-untyped-call]
-
-
-def _processor() -> str:
-    """A name for all processors that run the same machine code."""
-    told = platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        lines = info.read_text("utf-8", errors="replace").splitlines()
-        named = ("flags", "Features", "model name")
-        told += "".join(sorted({line for line in lines if line.startswith(named)}))
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def _tidy(folder: Path) -> None:

@@ -15,6 +15,7 @@ import jax
 
 import olrank
 
+_CPU_INFO = Path("/proc/cpuinfo")  # on Linux
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "polars")
 
 
@@ -50,22 +51,35 @@ def code_checksum() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """The processor, its cores and what JAX computes on."""
+    """The processor, of what kind it is, its cores and what JAX computes on."""
     device = jax.devices()[0]
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu_model(),
+        "cpu_kind": processor(),
         "cores": os.cpu_count(),
         "device": device.platform,
         "device_kind": device.device_kind,
     }
 
 
+def processor(info: Path = _CPU_INFO) -> str:
+    """A name for all processors that run the same machine code.
+
+    Many go by one model name and differ in features, and then in the last digits of a number.
+    """
+    told = platform.machine()
+    if info.is_file():
+        lines = info.read_text("utf-8", errors="replace").splitlines()
+        named = ("flags", "Features", "model name")
+        told += "".join(sorted({line for line in lines if line.startswith(named)}))
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
 def _cpu_model() -> str:
     """The processor's name where Linux tells it, else what Python knows."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text("utf-8", errors="replace").splitlines():
+    if _CPU_INFO.is_file():
+        for line in _CPU_INFO.read_text("utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
