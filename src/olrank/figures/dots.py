@@ -9,6 +9,7 @@ import polars as pl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 Looks = Mapping[tuple[str, ...], Mapping[str, Any]]
 """What tells the dots of a line apart -> how one is drawn."""
@@ -18,6 +19,7 @@ MARKERS = ("o", "s", "^", "D", "v")
 
 _SPREAD = 0.72  # of a line's height, shared by its dots
 _BAR, _DOT = 1.2, 4.2  # points
+_STEPS = 6  # between numbers below a panel at most: with more they touch
 
 
 def panel(
@@ -38,6 +40,7 @@ def panel(
         axes.axhline(at - 0.5, color="#e4e4e4", linewidth=0.6)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(_STEPS, steps=[1, 2, 5, 10]))
     for i, (kind, look) in enumerate(looks.items()):
         offset = _SPREAD * ((i + 0.5) / len(looks) - 0.5)
         lines = part.filter(**dict(zip(kinds, kind, strict=True)))
