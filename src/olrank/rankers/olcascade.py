@@ -367,8 +367,9 @@ _DOCUMENTS: dict[str, Any] = {
 _EXPERTS = {**_DOCUMENTS, "documents": 32_768, "pull": 1000.0, "experts": True}
 
 # Chosen on validation data, the same for every data set and user: by experiments/best at first,
-# then by experiments/second, and with forgetting by experiments/third. With the line of a mixed
-# model by experiments/fourth, which has not met the test parts yet.
+# then by experiments/second, and with forgetting by experiments/third. The last two, with the line
+# of a mixed model (experiments/fourth) and stops that say something (experiments/fifth), have not
+# met the test parts yet.
 _FIRST = {**_EXPERTS, "alpha": 0.2, "effect_prior": 2.0, "trust": 1.0, "novelty": 1.0}
 _SECOND = {
     **_FIRST,

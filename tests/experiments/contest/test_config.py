@@ -115,14 +115,15 @@ def test_stages_of_the_committed_contests_are_done_as_their_files_ask(name):
     assert [x for x in stages if not ground.holds(x)] == []
 
 
-def test_the_fourth_contest_has_chosen_as_its_file_asks():
-    folder = EXPERIMENTS / "fourth"
+@pytest.mark.parametrize("name", ["fourth", "fifth"])
+def test_contests_that_have_not_met_the_test_parts_have_chosen_as_their_files_ask(name):
+    folder = EXPERIMENTS / name
     ground = Ground(read_contest(folder / "contest.toml"), folder)
     assert ground.is_done("choose")
     assert ground.holds("search")
 
 
-@pytest.mark.parametrize("name", ["best", "second", "third", "fourth"])
+@pytest.mark.parametrize("name", ["best", "second", "third", "fourth", "fifth"])
 def test_what_the_committed_contests_chose_is_what_their_rows_say(name):
     folder = EXPERIMENTS / name
     committed = json.loads((folder / "chosen.json").read_text())
@@ -134,7 +135,13 @@ def test_what_the_committed_contests_chose_is_what_their_rows_say(name):
 
 @pytest.mark.parametrize(
     ("preset", "name"),
-    [("first", "best"), ("second", "second"), ("best", "third"), ("fourth", "fourth")],
+    [
+        ("first", "best"),
+        ("second", "second"),
+        ("best", "third"),
+        ("fourth", "fourth"),
+        ("fifth", "fifth"),
+    ],
 )
 def test_presets_are_what_the_committed_contests_chose(preset, name):
     chosen = json.loads((EXPERIMENTS / name / "chosen.json").read_text())["final"]
