@@ -112,3 +112,37 @@ def test_the_steepness_is_a_running_mean_that_unseen_lists_do_not_move():
     np.testing.assert_allclose(known.steepness, np.mean(bounds), rtol=1e-12)
     same = experts.steepened(known, features[0], jnp.zeros(K, bool), jnp.int32(2))
     np.testing.assert_array_equal(same.steepness, known.steepness)
+
+
+def test_means_of_experts_are_judged_as_they_foretell_and_give_their_weight_to_their_members():
+    panel = PANEL._replace(networks=PANEL.networks[:1], lines=(1.0,), scales=(1.0, 0.5), means=True)
+    np.testing.assert_allclose(panel.judged, [[0, 1], [1, 0], [0.5, 0.5]])
+    scores, seen = jax.random.normal(jax.random.key(3), (2, K)), jnp.ones(K, bool)
+    none, ones = jnp.zeros(K), jnp.ones(K)
+    found = experts.foretold(panel, scores, none, none, ones, seen)
+    each = [scores[1], scores[0], (scores[0] + scores[1]) / 2]
+    for i, exact in enumerate(each):
+        np.testing.assert_allclose(found[i, 0], exact - exact.mean(), rtol=1e-6)
+        np.testing.assert_allclose(found[i, 1], (exact - exact.mean()) / 2, rtol=1e-6)
+    known = experts.empty(D, panel)
+    assert known.judged.shape == (3, 2)
+    # The network at full scale counts 1, the line at half of it 1, and their mean at full scale e.
+    judged = jnp.array([[0.0, -jnp.inf], [-jnp.inf, 0.0], [1.0, -jnp.inf]])
+    of_lines, of_nets = experts.weights(known._replace(judged=judged), panel, jnp.asarray(1.0))
+    total = 2.0 + np.e
+    np.testing.assert_allclose(of_lines, [(0.5 * 1.0 + 0.5 * np.e) / total], rtol=1e-6)
+    np.testing.assert_allclose(of_nets, [(1.0 + 0.5 * np.e) / total], rtol=1e-6)
+
+
+def test_errors_that_cancel_in_a_mean_are_found_out():
+    panel = PANEL._replace(networks=PANEL.networks[:1], lines=(1.0,), scales=(1.0,), means=True)
+    known, seen = experts.empty(D, panel), jnp.ones(K, bool)
+    none, ones = jnp.zeros(K), jnp.ones(K)
+    for key in jax.random.split(jax.random.key(5), 200):
+        truth, error, click = jax.random.normal(key, (3, K))
+        scores = jnp.stack([2 * truth + 3 * error, 2 * truth - 3 * error])
+        clicks = (jax.nn.sigmoid(2 * truth) > jax.scipy.stats.norm.cdf(click)).astype(float)
+        found = experts.foretold(panel, scores, none, none, ones, seen)
+        known = experts.judge(known, panel, found, clicks, seen, HABITS)
+    of_lines, of_nets = experts.weights(known, panel, jnp.asarray(0.3))
+    np.testing.assert_allclose([of_lines[0], of_nets[0]], 0.5, atol=0.01)

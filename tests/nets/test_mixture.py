@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from olrank.nets import mixture, mlp, residual
+from olrank.nets import mixture, mlp, residual, standard
 from olrank.nets.net import product
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -47,3 +47,16 @@ def test_tangents_are_those_of_the_one():
     np.testing.assert_array_equal(NET.tangents(params, X), expected)
     np.testing.assert_allclose(product(NET.factors(params, X)), expected, rtol=1e-12)
     assert NET.scale == ONE.scale
+
+
+def test_others_may_see_features_standardised_and_the_one_sees_them_as_they_are():
+    net = mixture.beside(ONE, OTHER, 3, standardise=True)
+    first, others = moved(net.init(jax.random.key(1), 4))
+    seen = standard.after(standard.none(4), X, jnp.ones(5, bool))
+    others = others._replace(moments=seen)
+    exact = (X - X.mean(axis=0)) / X.std(axis=0)
+    each = [
+        OTHER.score(jax.tree.map(lambda leaf, i=i: leaf[i], others.thetas), exact) for i in range(3)
+    ]
+    expected = ONE.score(first, X) + sum(w * f for w, f in zip(others.weights, each, strict=True))
+    np.testing.assert_allclose(net.score((first, others), X), expected, rtol=1e-4)

@@ -11,6 +11,7 @@ from rankers.served import Pupil, impression_of
 from olrank.errors import ConfigError
 from olrank.feedback import cascade, documents, experts
 from olrank.feedback.impressions import Batch, gather
+from olrank.nets import mlp, standard
 from olrank.rankers import olcascade, scorers, table, weighed
 from olrank.types import Rows
 
@@ -92,6 +93,34 @@ def test_a_network_takes_the_step_of_its_own_rate_and_pull(name):
         c = rate * WIDTH * pull  # of one impression; it is pulled to where it is
         expected = jax.tree.map(lambda t, g, step=rate / (1 + c): t - step * g, before, slope)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-7), found, expected)
+
+
+@pytest.mark.parametrize("head_start", [0.0, 9.0])
+def test_a_network_that_standardises_is_pulled_to_where_its_hidden_layers_are_0(head_start):
+    ranker, state = started(panel="fourth", head_start=head_start)
+    after = learned(ranker, state, [0, 1, 2, 3], [0, 1, 0, 0])
+    shown = ROWS.features[:4]
+    seen = standard.after(standard.none(D), shown, jnp.ones(4, bool))
+    jax.tree.map(np.testing.assert_array_equal, after.history.experts.moments, seen)
+    jax.tree.map(np.testing.assert_array_equal, after.theta[1].moments, seen)
+    net = mlp.plain(WIDTH, 2)
+
+    def score(params, features):
+        return net.score(params, (features - seen.mean) / jnp.sqrt(seen.variance))
+
+    for i, (pull, rate) in enumerate(experts.PANELS["fourth"].networks):
+        before, found = (
+            jax.tree.map(lambda leaf, i=i: leaf[i], one.theta[1].thetas) for one in (state, after)
+        )
+        slope = slope_of(score, before, after.history.habits)
+        # Of one impression; the last layer is pulled to where it is.
+        c = rate * pull / (1 + head_start)
+        step = jax.tree.map(lambda t, g, rate=rate: t - rate * g, before, slope)
+        hidden = jax.tree.map(lambda t, c=c: t / (1 + c), step[:-1])
+        last = jax.tree.map(lambda t, home, c=c: (t + c * home) / (1 + c), step[-1], before[-1])
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), found, (*hidden, last)
+        )
 
 
 def test_the_network_beside_them_leaves_experts_alone():
@@ -268,9 +297,16 @@ def test_those_that_serve_learn_from_held_out_lists_and_those_that_are_judged_do
     state = learned(ranker, state, *LISTS[0], memo=HELD_OUT)
     known = state.history.experts
     np.testing.assert_array_equal(known.betas, 0.0)
-    jax.tree.map(lambda leaf: np.testing.assert_allclose(leaf, 0.0, atol=1e-12), known.moved)
     assert float(jnp.abs(known.serving).max()) > 1e-3
     homes = state.theta_0[1].thetas
+    if panel == "fourth":  # they are nearer to 0 than they were at home, and that is all
+        shorter = jax.tree.map(lambda gone, home: gone / home, known.moved[:-1], homes[:-1])
+        for of_layer in jax.tree.leaves(shorter):
+            of_net = of_layer.reshape(of_layer.shape[0], -1)
+            same(of_net, jnp.broadcast_to(of_net[:, :1], of_net.shape))
+            assert (of_net < 0).all()
+    moved = known.moved[-1:] if panel == "fourth" else known.moved
+    jax.tree.map(lambda leaf: np.testing.assert_allclose(leaf, 0.0, atol=1e-12), moved)
     gone = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), state.theta[1].thetas, homes)
     assert max(jax.tree.leaves(gone)) > 1e-3
 

@@ -21,7 +21,12 @@ from those that judge. What a query teaches is not lost then, and more queries c
 there are few, a handful of them says little about which expert to trust.
 
 In the fourth panel one line stands for all lines: its pull is found out instead of chosen among
-four, and it is fitted to all that was ever read (feedback.mixed).
+four, and it is fitted to all that was ever read (feedback.mixed). Its networks see features
+standardised (nets.standard): then one rate and a few pulls do for all data sets, and what no line
+can say is learned much sooner. And not experts alone are judged, but means of several, too, every
+set of them: what experts of different kinds get wrong is not the same, and cancels in their mean.
+Weights that follow from judgements of single experts never find that out; after some hundreds of
+lists nearly all goes to the one that is a little better.
 
 Experts learn from click patterns (feedback.cascade), and from differences within lists only. What
 is shown again and again is what users are known to like, whatever its features say: counted read by
@@ -32,10 +37,13 @@ is worth as evidence about others, to the power `novelty`. How they are fitted i
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 
 from olrank.feedback import cascade, mixed
 from olrank.types import Array, PyTree
@@ -60,6 +68,9 @@ class Panel(NamedTuple):
         twins: whether those that serve are others than those that are judged.
         lines: their pulls; () for the one line of a mixed model (feedback.mixed), which goes with
             twins.
+        standard: whether networks see features standardised. They are plain ones then, and their
+            hidden layers are pulled to zero.
+        means: whether means of several experts are judged, too.
     """
 
     networks: tuple[Network, ...]
@@ -69,11 +80,23 @@ class Panel(NamedTuple):
     one_in: int = 8
     twins: bool = False
     lines: tuple[float, ...] = (10.0, 60.0, 400.0, 2500.0)
+    standard: bool = False
+    means: bool = False
 
     @property
     def n_lines(self) -> int:
         """How many lines there are."""
         return len(self.lines) or 1
+
+    @property
+    def judged(self) -> npt.NDArray[np.float64]:
+        """[n_judged, n_experts] what is judged: shares of the experts, lines first."""
+        n = self.n_lines + len(self.networks)
+        if not self.means:
+            return np.eye(n)
+        sets = np.array(list(product([0.0, 1.0], repeat=n))[1:])
+        shares: npt.NDArray[np.float64] = sets / sets.sum(axis=1, keepdims=True)
+        return shares
 
 
 _FIRST = Panel((Network(1.0, 1e-2), Network(100.0, 1e-3)), False, (1.0, 0.5, 0.25), math.inf)
@@ -85,7 +108,13 @@ _SECOND = Panel(
     10.0,
 )
 _THIRD = _SECOND._replace(one_in=3, twins=True)
-_FOURTH = _THIRD._replace(lines=())
+_FOURTH = _THIRD._replace(
+    networks=(Network(50.0, 0.02), Network(150.0, 0.02), Network(500.0, 0.02)),
+    relative=False,
+    lines=(),
+    standard=True,
+    means=True,
+)
 PANELS = {"first": _FIRST, "second": _SECOND, "third": _THIRD, "fourth": _FOURTH}
 _A_QUERY = 8  # documents that a mixed model reckons with for each of its queries
 _RECENT = 0.01  # least share of the newest impression in how steep the loss is
@@ -96,14 +125,15 @@ class Experts(NamedTuple):
 
     Attributes:
         betas: [n_lines, n_features] the lines that are judged.
-        judged: [n_experts, n_scales] lines first: summed log-likelihoods of clicks on held-out
-            lists, less their mean: sums of millions of impressions would lose the differences.
+        judged: [n_judged, n_scales] summed log-likelihoods of clicks on held-out lists, less their
+            mean: sums of millions of impressions would lose the differences.
         steepness: running bound on the curvature of an impression's loss in a line; 0 before the
             first.
         serving: [n_lines, n_features] the lines that serve, where they are others; () elsewhere.
         moved: how far the judged networks are from where they started, where others serve; ()
             elsewhere.
         model: what the line follows from, where it is that of a mixed model; () elsewhere.
+        moments: of the features that networks see standardised; () where they do not.
     """
 
     betas: Array
@@ -112,9 +142,16 @@ class Experts(NamedTuple):
     serving: Any = ()
     moved: Any = ()
     model: Any = ()
+    moments: Any = ()
 
 
-def empty(n_features: int, panel: Panel, networks: PyTree = (), n_documents: int = 0) -> Experts:
+def empty(
+    n_features: int,
+    panel: Panel,
+    networks: PyTree = (),
+    n_documents: int = 0,
+    moments: PyTree = (),
+) -> Experts:
     """Nothing learned yet by the lines and the panel's networks.
 
     Args:
@@ -122,13 +159,15 @@ def empty(n_features: int, panel: Panel, networks: PyTree = (), n_documents: int
         panel: which experts there are.
         networks: shapes of their parameters, stacked; needed for twins only.
         n_documents: that a mixed model has places for.
+        moments: of no features, where networks see them standardised.
     """
     dtype = jnp.result_type(float)
     lines = (panel.n_lines, n_features)
     known = Experts(
         jnp.zeros(lines, dtype),
-        jnp.zeros((panel.n_lines + len(panel.networks), len(panel.scales)), dtype),
+        jnp.zeros((len(panel.judged), len(panel.scales)), dtype),
         jnp.zeros((), dtype),
+        moments=moments,
     )
     if not panel.lines:
         n_queries = max(1, n_documents // _A_QUERY)
@@ -143,6 +182,8 @@ def weights(experts: Experts, panel: Panel, trust: Array) -> tuple[Array, Array]
     """[n_lines] and [n_nets], what to multiply the experts' scores with."""
     shares = jax.nn.softmax(trust * experts.judged, axis=(0, 1))
     found = shares @ jnp.asarray(panel.scales, shares.dtype)
+    if panel.means:
+        found = jnp.matmul(found, jnp.asarray(panel.judged, found.dtype), precision="highest")
     return found[: panel.n_lines], found[panel.n_lines :]
 
 
@@ -159,20 +200,22 @@ def is_held_out(mark: Array, panel: Panel) -> Array:
 def foretold(
     panel: Panel, scores: Array, served: Array, effects: Array, shares: Array, seen: Array
 ) -> Array:
-    """[n_experts, n_scales, k] what the experts make of documents some of which are known.
+    """[n_judged, n_scales, k] what experts and means of them make of documents, some of them known.
 
     A known document's score is f + b, and b is what its reads have added to the f that served:
     without it, a share of the score (see feedback.documents) would have followed another f.
 
     Args:
         panel: says at which scales.
-        scores: [n_experts, k] of the shown documents.
+        scores: [n_experts, k] of the shown documents, lines first.
         served: [k] f.
         effects: [k] b.
         shares: [k].
         seen: [k] bool.
     """
     scales = jnp.asarray(panel.scales, scores.dtype)
+    if panel.means:
+        scores = jnp.matmul(jnp.asarray(panel.judged, scores.dtype), scores, precision="highest")
     each = scales[:, None] * cascade.levelled(scores, seen)[:, None]
     f = cascade.levelled(served, seen)
     return jnp.where(seen, f + effects + shares * (each - f), 0.0)
@@ -191,7 +234,7 @@ def judge(
     Args:
         experts: before it.
         panel: says how much one list can say.
-        scores: [n_experts, n_scales, k] of the shown documents, as each foretold them.
+        scores: [n_judged, n_scales, k] of the shown documents, as each foretold them.
         clicks: [k].
         seen: [k] bool.
         habits: of the users.

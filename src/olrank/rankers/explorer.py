@@ -57,6 +57,9 @@ class Numbers(NamedTuple):
         novelty: where there are experts, the power of a document's share (feedback.documents) that
             it teaches them with: 0 for every read alike, 1 for all reads of one like one look.
         doubt: nats that speak against what was learned before it is forgotten, where it can be.
+        head_start: impressions that the pulls of networks among experts reckon with from the start.
+            With 0 the first few lists leave next to nothing of hidden layers that are pulled to
+            zero, and what grows from it is much alike.
     """
 
     alpha: Any = 0.1
@@ -77,6 +80,7 @@ class Numbers(NamedTuple):
     trust: Any = 1.0
     novelty: Any = 1.0
     doubt: Any = 20.0
+    head_start: Any = 0.0
 
 
 class Design(NamedTuple):

@@ -15,11 +15,14 @@ def choose_net(design: Any) -> Net:
     net = single_net(design)
     if not getattr(design, "experts", False):
         return net
-    return mixture.beside(net, expert_net(design), len(PANELS[design.panel].networks))
+    panel = PANELS[design.panel]
+    return mixture.beside(net, expert_net(design), len(panel.networks), panel.standard)
 
 
 def expert_net(design: Any) -> Net:
     """A network that stands beside the one that serves."""
+    if PANELS[design.panel].standard:
+        return mlp.plain(design.width, design.depth)
     return mlp.paper(design.width, design.depth)
 
 

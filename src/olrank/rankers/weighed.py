@@ -19,7 +19,8 @@ import jax.numpy as jnp
 from olrank.errors import ConfigError, unknown_name
 from olrank.feedback import cascade, documents, experts, mixed, pairs
 from olrank.feedback.impressions import Memory
-from olrank.nets.mixture import Others
+from olrank.nets import standard
+from olrank.nets.mixture import Others, seen_as
 from olrank.nets.net import Net
 from olrank.rankers import descent
 from olrank.rankers.explorer import Fit, State
@@ -70,12 +71,12 @@ def fit(design: Any, net: Net, objective: descent.Objective) -> Fit:
         (first, others), (home, homes) = state.theta, state.theta_0
         learn_key = jax.random.fold_in(key, 1)
         thetas = _learn_nets(
-            design, objective, learn_key, state.history, rows, others.thetas, homes.thetas
+            design, objective, learn_key, state, state.history, rows, others.thetas, homes.thetas
         )
         known = state.history.experts
         lines = known.serving if panel.twins else known.betas
         of_lines, of_nets = experts.weights(known, panel, state.numbers.trust)
-        others = Others(thetas, of_nets)
+        others = Others(thetas, of_nets, known.moments)
 
         def score(first: PyTree, features: Array) -> Array:
             return net.score(((jax.lax.stop_gradient(first[0]), first[1]), others), features)
@@ -128,7 +129,7 @@ def learn(
     shown, seen, known = rows.features[impression.rows], pairs.in_view(impression), memory.experts
     panel, homes = experts.PANELS[design.panel], state.theta_0[1].thetas
     thetas = jax.tree.map(jnp.add, homes, known.moved) if panel.twins else state.theta[1].thetas
-    nets = _each(expert_net(design).score)(thetas, shown)
+    nets = _each(expert_net(design).score)(thetas, seen_as(known.moments, shown))
     each = jnp.concatenate([_each(experts.line)(known.betas, shown), nets])
     served = choose_net(design).score(state.theta, shown)
     own = documents.look_up(state.documents, shown)
@@ -138,6 +139,8 @@ def learn(
     known = known._replace(judged=jnp.where(held_out, judged.judged, known.judged))
     known = experts.faded(known, memory.n_impressions, design.recency)
     known = experts.steepened(known, shown, seen, memory.n_impressions)
+    if panel.standard:
+        known = known._replace(moments=standard.after(known.moments, shown, seen))
     memory = memory._replace(experts=known)
     if panel.lines:
         known = _descended(design, objective, key, memory, rows)
@@ -145,7 +148,7 @@ def learn(
         known = _mixed(panel, state, memory, impression, rows, scores)
     if panel.twins:
         nets_key = jax.random.fold_in(key, 1)
-        thetas = _learn_nets(design, objective, nets_key, memory, rows, thetas, homes)
+        thetas = _learn_nets(design, objective, nets_key, state, memory, rows, thetas, homes)
         moved = jax.tree.map(jnp.subtract, thetas, homes)
         known = known._replace(moved=moved)
     return memory._replace(experts=known)
@@ -218,6 +221,7 @@ def _learn_nets(
     design: Any,
     objective: descent.Objective,
     key: Key,
+    state: State,
     memory: Memory,
     rows: Rows,
     thetas: PyTree,
@@ -230,8 +234,20 @@ def _learn_nets(
     given = jnp.asarray([one.learning_rate for one in panel.networks], dtype)
     if panel.relative:
         given = given * experts.longest_step(memory.experts)
-    rates = descent.Rates(given, net.scale * pulls)
-    return _fit_each(key, plan, rates, net.score, objective, memory, rows, thetas, homes)
+    if panel.standard:
+        # The descent divides pulls by the number of impressions, n.
+        n = jnp.maximum(objective.n_pairs(memory), 1)
+        pulls = pulls * n / (n + state.numbers.head_start)
+        # Pulled to zero, last layer and all, it would stay there: neither of two layers learns
+        # while the other is 0.
+        *hidden, last = homes
+        homes = (*jax.tree.map(jnp.zeros_like, hidden), last)
+    rates, moments = descent.Rates(given, net.scale * pulls), memory.experts.moments
+
+    def score(theta: PyTree, features: Array) -> Array:
+        return net.score(theta, seen_as(moments, features))
+
+    return _fit_each(key, plan, rates, score, objective, memory, rows, thetas, homes)
 
 
 def _each(score: Callable[[PyTree, Array], Array]) -> Callable[[PyTree, Array], Array]:
