@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from olrank.cli import app
 from olrank.errors import ConfigError
+from olrank.experiments.contest import arena
 from olrank.experiments.contest.config import parse_contest, read_contest, rivals_folder
 from olrank.experiments.contest.contest import run
 from olrank.experiments.reports.verdicts import BEST, LEFT_OUT
+from olrank.experiments.running import lambdamart
 
 OTHERS = CONTEST.replace("learning_rate = [0.2, 0.3]", "learning_rate = [0.25, 0.35]")
 ROWS = ("search", "rows", "curves", "queries", "robust")
@@ -57,6 +59,39 @@ def test_the_final_preset_can_stay_away(arithmetic, tmp_path):
     assert f"**{LEFT_OUT}**" in said
     assert f"**{BEST}**" not in said
     assert not ground(without, OTHERS).holds("evaluate")
+
+
+def test_under_other_conditions_it_can_run_on_fewer_folds_than_rivals_and_says_so(
+    arithmetic, tmp_path, monkeypatch
+):
+    folds_of = arena.folds_of
+
+    def two_of_the_first(data):
+        (fold,) = folds_of(data)
+        return [fold, fold._replace(name="2")] if data.name == "one" else [fold]
+
+    monkeypatch.setattr(arena, "folds_of", two_of_the_first)
+    monkeypatch.setattr(lambdamart, "available", lambda: False)
+    stages = [stage for stage in STAGES if stage != "outside"]
+    taking_turns = "seeds = 4\none_fold_a_seed = true\ntaste_changes_after"
+    first, ours = (
+        text.replace("seeds = 2\ntaste_changes_after", taking_turns) for text in (CONTEST, OTHERS)
+    )
+    assert [run(ground(tmp_path / "first", first)) for _ in stages] == stages
+    ours = ours.replace("name = ", "robust_folds = 1\nname = ", 1)
+    for _ in stages:
+        run(ground(tmp_path / "ours", ours, rivals=tmp_path / "first"))
+    rows = pl.read_parquet(tmp_path / "ours" / "robust.parquet").filter(condition="taste")
+    ran = {
+        role: rows.filter(role=role, dataset="one").select("fold", "seed").unique().sort("fold")
+        for role in ("baseline", "best")
+    }
+    assert sorted(ran["baseline"].rows()) == [("1", 0), ("1", 2), ("2", 1), ("2", 3)]
+    assert sorted(ran["best"].rows()) == [("1", 0), ("1", 2)]
+    told = (tmp_path / "ours" / "table.md").read_text()
+    assert "Pairs of (fold, seed): 2 on one; 4 on the other sets." in told
+    assert "Pairs of" not in (tmp_path / "first" / "table.md").read_text()
+    assert not ground(tmp_path / "ours", OTHERS).holds("robust")
 
 
 @pytest.mark.parametrize(
@@ -115,8 +150,9 @@ def test_a_config_names_the_contest_that_it_takes_rivals_from(tmp_path):
     differing = {key for key in whole if whole[key] != later[key]}
     assert differing == {"name", "rivals_of"}
     assert rivals_folder(parse_contest(OTHERS), file) is None
-    file.write_text(text.replace("[[candidate]]", "final = false\n[[candidate]]", 1))
-    assert not read_contest(file).final
+    own = "final = false\nrobust_folds = 1\n[[candidate]]"
+    file.write_text(text.replace("[[candidate]]", own, 1))
+    assert (read_contest(file).final, read_contest(file).robust_folds) == (False, 1)
     file.write_text(text + "[evaluate]\nseeds = 4\n")
     with pytest.raises(ConfigError, match="evaluate: asked as in"):
         read_contest(file)

@@ -36,6 +36,7 @@ are then taken over (see earlier.py):
 name = "second"
 rivals_of = "../best/contest.toml"   # from where this file is
 final = false               # show on each set only what was chosen without it
+robust_folds = 1            # of the folds that rivals ran on under other conditions, the first
 [[candidate]]
 name = "olranknet"
 """
@@ -116,6 +117,7 @@ class Contest(Section):
     name: Slug
     rivals_of: str | None = None
     final: bool = True
+    robust_folds: Count | None = None
     data: Annotated[list[ContestData], Field(min_length=2)]
     search: SearchConfig = SearchConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
@@ -173,7 +175,7 @@ def read_contest(path: Path) -> Contest:
     first = said.get("rivals_of")
     if first is None:
         return parse_contest(text, path.name)
-    if again := sorted(set(said) - {"name", "rivals_of", "final", "candidate"}):
+    if again := sorted(set(said) - {"name", "rivals_of", "final", "robust_folds", "candidate"}):
         raise ConfigError(
             f"{path.name}: {', '.join(again)}: asked as in {first}, whose rivals stand for those "
             "of this contest. Leave it out, or leave rivals_of out and say everything."

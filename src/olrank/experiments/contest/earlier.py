@@ -43,7 +43,8 @@ def check(ground: Ground, stage: str, used: list[Used]) -> None:
             f"{ground.rivals}: holds no finished {stage}. rivals_of names a contest that was run "
             "to its end."
         )
-    own = ("candidate", "final")  # what is asked of the candidates, not of their rivals
+    # What is asked of the candidates, not of their rivals.
+    own = ("candidate", "final", "robust_folds")
     asked = {name: value for name, value in ground.asked(stage).items() if name not in own}
     differing = [name for name in asked if record["asked"].get(name) != asked[name]]
     if record["data"] != parts_of(used):

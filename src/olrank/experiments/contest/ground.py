@@ -63,6 +63,8 @@ class Ground:
             whole["reference"] = [one.model_dump(mode="json") for one in searched]
         elif not self.contest.final:
             measured["final"] = False
+        if stage == "robust" and self.contest.robust_folds is not None:
+            measured["robust_folds"] = self.contest.robust_folds
         return {name: whole[name] for name in ("data", "baseline", *_ASKED[stage])} | measured
 
     def record(self, stage: str) -> dict[str, Any] | None:

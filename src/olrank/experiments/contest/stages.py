@@ -157,7 +157,10 @@ def robust(ground: Ground, say: Say) -> None:
                 contest, first, evaluate_after=(first.rounds,),
                 taste_changes_after=first.taste_changes_after,
             )  # fmt: skip
+            ours = {arena.used[:2] for arena in first_folds(arenas, contest.robust_folds)}
             for arena, own in _with_seeds(first_folds(arenas, first.folds), first, options):
+                if arena.used[:2] not in ours:  # seeds take turns among the others all the same
+                    continue
                 field_ = [
                     one
                     for robust in alike

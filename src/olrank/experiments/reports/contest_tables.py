@@ -222,7 +222,18 @@ def robust(rows: pl.DataFrame | None) -> list[str]:
         f"lies above {beside.COLLAPSE:.0%}. Baselines keep the settings tuned in the nearest cell "
         "of the search: a user who was tuned for is its own nearest, one with flipped clicks that "
         "without, the position-based one the perfect one, the near-random one the informational.",
+        *_fewer_runs(lines),
     ]
+
+
+def _fewer_runs(lines: pl.DataFrame) -> list[str]:
+    """Which sets have fewer pairs than others, where some have."""
+    counts = lines.group_by("dataset", maintain_order=True).agg(pl.col("n").max())
+    most = counts["n"].max()
+    told = [f"{n} on {name}" for name, n in counts.rows() if n != most]
+    if not told:
+        return []
+    return ["", f"Pairs of (fold, seed): {', '.join(told)}; {most} on the other sets."]
 
 
 def _robust_counts(lines: pl.DataFrame) -> list[str]:
