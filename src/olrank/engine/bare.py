@@ -9,9 +9,10 @@ with the accelerator, and run there
 Tasks that have curves are skipped, so a stopped run goes on; SIGINT and SIGTERM stop it at once,
 without waiting for the tasks in hand. No pickle: arrays and JSON.
 
-Many a task takes longer to compile than to run. `--at-once 3` works on three tasks in one process,
-so that some are compiled while one runs; the seconds that are recorded of them overlap. Several
-processes on one GPU are no substitute: they get into each other's way.
+Many a task takes longer to compile than to run. `--at-once 2` works on two tasks in one process, so
+that one is compiled while the other runs; the seconds that are recorded of them overlap. More get
+into each other's way: of nine at once each took five times as long. So do several processes on one
+GPU.
 """
 
 from __future__ import annotations
