@@ -229,7 +229,7 @@ def robust(rows: pl.DataFrame | None) -> list[str]:
 def _fewer_runs(lines: pl.DataFrame) -> list[str]:
     """Which sets have fewer pairs than others, where some have."""
     counts = lines.group_by("dataset", maintain_order=True).agg(pl.col("n").max())
-    most = counts["n"].max()
+    most = int(counts["n"].to_numpy().max())
     told = [f"{n} on {name}" for name, n in counts.rows() if n != most]
     if not told:
         return []
