@@ -116,7 +116,7 @@ def test_the_steepness_is_a_running_mean_that_unseen_lists_do_not_move():
 
 def test_means_of_experts_are_judged_as_they_foretell_and_give_their_weight_to_their_members():
     panel = PANEL._replace(networks=PANEL.networks[:1], lines=(1.0,), scales=(1.0, 0.5), means=True)
-    np.testing.assert_allclose(panel.judged, [[0, 1], [1, 0], [0.5, 0.5]])
+    np.testing.assert_allclose(panel.mixtures, [[0, 1], [1, 0], [0.5, 0.5]])
     scores, seen = jax.random.normal(jax.random.key(3), (2, K)), jnp.ones(K, bool)
     none, ones = jnp.zeros(K), jnp.ones(K)
     found = experts.foretold(panel, scores, none, none, ones, seen)

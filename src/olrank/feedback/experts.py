@@ -89,7 +89,7 @@ class Panel(NamedTuple):
         return len(self.lines) or 1
 
     @property
-    def judged(self) -> npt.NDArray[np.float64]:
+    def mixtures(self) -> npt.NDArray[np.float64]:
         """[n_judged, n_experts] what is judged: shares of the experts, lines first."""
         n = self.n_lines + len(self.networks)
         if not self.means:
@@ -165,7 +165,7 @@ def empty(
     lines = (panel.n_lines, n_features)
     known = Experts(
         jnp.zeros(lines, dtype),
-        jnp.zeros((len(panel.judged), len(panel.scales)), dtype),
+        jnp.zeros((len(panel.mixtures), len(panel.scales)), dtype),
         jnp.zeros((), dtype),
         moments=moments,
     )
@@ -183,7 +183,7 @@ def weights(experts: Experts, panel: Panel, trust: Array) -> tuple[Array, Array]
     shares = jax.nn.softmax(trust * experts.judged, axis=(0, 1))
     found = shares @ jnp.asarray(panel.scales, shares.dtype)
     if panel.means:
-        found = jnp.matmul(found, jnp.asarray(panel.judged, found.dtype), precision="highest")
+        found = jnp.matmul(found, jnp.asarray(panel.mixtures, found.dtype), precision="highest")
     return found[: panel.n_lines], found[panel.n_lines :]
 
 
@@ -215,7 +215,7 @@ def foretold(
     """
     scales = jnp.asarray(panel.scales, scores.dtype)
     if panel.means:
-        scores = jnp.matmul(jnp.asarray(panel.judged, scores.dtype), scores, precision="highest")
+        scores = jnp.matmul(jnp.asarray(panel.mixtures, scores.dtype), scores, precision="highest")
     each = scales[:, None] * cascade.levelled(scores, seen)[:, None]
     f = cascade.levelled(served, seen)
     return jnp.where(seen, f + effects + shares * (each - f), 0.0)
